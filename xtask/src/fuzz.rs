@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` describes each.
-const TARGETS: [&str; 15] = [
+const TARGETS: [&str; 16] = [
     "parse",
     "nic",
     "nic_ops",
@@ -26,6 +26,7 @@ const TARGETS: [&str; 15] = [
     "shared_memory",
     "index",
     "messaging",
+    "ask",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs reach no code that shorter ones do not.

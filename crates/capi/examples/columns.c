@@ -1,13 +1,13 @@
-/* Columns in C: a storage node sends a column, a compute node sums it up where it arrives. Both
- * nodes are in one thread, which never waits: it submits, polls and drives the rack in turn.
- * Exits with 1 if the sum is not as it should be. */
+/* Columns in C: a storage node serves a column, a compute node fetches it and sums it up. Both nodes
+ * are in one thread, which never waits: it submits, polls and drives the rack in turn. Exits with 1
+ * if the sum is not as it should be. */
 
 #include <rackweave.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { COLUMN = 1, ROWS = 100000 };
+enum { ROWS = 100000 };
 
 /* What is only not there yet is no failure. */
 static int is_done(rackweave_status status, const char *what) {
@@ -27,6 +27,24 @@ int main(void) {
   is_done(rackweave_rack_node_by_name(rack, "storage0", &storage), "node");
   is_done(rackweave_rack_node_by_name(rack, "compute0", &compute), "node");
 
+  /* What the storage node serves. */
+  int64_t *values = malloc(ROWS * sizeof *values);
+  if (values == NULL) return 1;
+  int64_t expected = 0, sum = 0;
+  for (size_t row = 0; row < ROWS; row++) {
+    values[row] = (int64_t)(row * 7 % 1000);
+    expected += values[row];
+  }
+  rackweave_column_data numbers = {0};
+  numbers.data_type = RACKWEAVE_COLUMN_TYPE_INT64;
+  numbers.rows = ROWS;
+  numbers.values = (const uint8_t *)values;
+  numbers.values_length = ROWS * sizeof *values;
+  rackweave_catalogue *catalogue = NULL;
+  is_done(rackweave_catalogue_create(rack, 10, &catalogue), "catalogue");
+  is_done(rackweave_catalogue_add(catalogue, "numbers", &numbers), "add");
+  free(values);
+
   /* The storage node listens at a free port, the compute node dials there. */
   rackweave_listener *listener = NULL;
   char address[64];
@@ -41,49 +59,32 @@ int main(void) {
     if (!is_far) is_far = is_done(rackweave_listener_try_accept(listener, &far), "accept");
     rackweave_rack_drive(rack, NULL);
   }
-  rackweave_sender *sender = NULL;
-  rackweave_receiver *receiver = NULL;
-  is_done(rackweave_sender_create(far, 0, &sender), "sender");
-  is_done(rackweave_receiver_create(near, 0, &receiver), "receiver");
+  rackweave_column_server *server = NULL;
+  rackweave_column_reader *reader = NULL;
+  is_done(rackweave_column_server_create(far, catalogue, &server), "server");
+  is_done(rackweave_column_reader_create(near, &reader), "reader");
 
-  int64_t *values = malloc(ROWS * sizeof *values);
-  if (values == NULL) return 1;
-  int64_t expected = 0, sum = 0;
-  for (size_t row = 0; row < ROWS; row++) {
-    values[row] = (int64_t)(row * 7 % 1000);
-    expected += values[row];
-  }
-
-  /* The message is longer than a receive buffer, so it goes in pieces: whoever can, goes on. */
-  const uint8_t *bytes = (const uint8_t *)values;
-  size_t length = ROWS * sizeof *values, written = 0;
-  is_done(rackweave_sender_begin(sender, COLUMN, length), "begin");
-  rackweave_piece piece = {0};
-  while (!piece.last) {
-    if (written < length) {
-      size_t count = 0;
-      is_done(rackweave_sender_write(sender, bytes + written, length - written, &count),
-              "write");
-      written += count;
-    }
-    is_done(rackweave_sender_poll(sender), "send");
-    if (is_done(rackweave_receiver_try_peek(receiver, &piece), "receive")) {
-      /* Pieces begin at multiples of 32 bytes: values can be read where they lie. */
-      const int64_t *arrived = (const int64_t *)(const void *)piece.bytes;
-      for (size_t at = 0; at < piece.length / sizeof *arrived; at++) sum += arrived[at];
-      is_done(rackweave_receiver_release(receiver), "release");
-    }
+  rackweave_column *column = NULL;
+  uint64_t asked = 0, came = 0;
+  is_done(rackweave_column_reader_submit(reader, "numbers", &asked), "ask");
+  while (!is_done(rackweave_column_reader_poll(reader, &came, &column), "fetch")) {
+    is_done(rackweave_column_server_poll(server), "serve");
     rackweave_rack_drive(rack, NULL);
   }
-  printf("%d rows, sum %lld\n", ROWS, (long long)sum);
 
-  /* Handles may go in any order; the rack ends with the last of them. */
-  free(values);
-  rackweave_rack_destroy(rack);
-  rackweave_listener_destroy(listener);
-  rackweave_sender_destroy(sender);
-  rackweave_receiver_destroy(receiver);
+  /* A column stays when everything else is gone. Handles may go in any order. */
+  rackweave_column_reader_destroy(reader);
+  rackweave_column_server_destroy(server);
   rackweave_connection_destroy(near);
   rackweave_connection_destroy(far);
-  return sum == expected ? 0 : 1;
+  rackweave_listener_destroy(listener);
+  rackweave_catalogue_destroy(catalogue);
+  rackweave_rack_destroy(rack);
+  rackweave_column_data data = {0};
+  is_done(rackweave_column_get_data(column, &data), "data");
+  const int64_t *arrived = (const int64_t *)(const void *)data.values;
+  for (uint64_t row = 0; row < data.rows; row++) sum += arrived[row];
+  printf("%llu rows, sum %lld\n", (unsigned long long)data.rows, (long long)sum);
+  rackweave_column_destroy(column);
+  return asked == came && sum == expected ? 0 : 1;
 }

@@ -63,6 +63,10 @@ typedef enum rackweave_role {
    * A data processing unit.
    */
   RACKWEAVE_ROLE_DPU = 3,
+  /**
+   * A place for a program that joins a rack of processes without a name of its own.
+   */
+  RACKWEAVE_ROLE_GUEST = 4,
 } rackweave_role;
 
 /**
@@ -312,6 +316,61 @@ typedef enum rackweave_closed_by {
    */
   RACKWEAVE_CLOSED_BY_TRANSPORT = 2,
 } rackweave_closed_by;
+
+/**
+ * The type of a column's values, little-endian.
+ */
+typedef enum rackweave_column_type {
+  /**
+   * A bit each, from the lowest of a byte on.
+   */
+  RACKWEAVE_COLUMN_TYPE_BOOLEAN = 1,
+  /**
+   * Signed numbers of 4 bytes.
+   */
+  RACKWEAVE_COLUMN_TYPE_INT32 = 2,
+  /**
+   * Signed numbers of 8 bytes.
+   */
+  RACKWEAVE_COLUMN_TYPE_INT64 = 3,
+  /**
+   * IEEE 754 binary64.
+   */
+  RACKWEAVE_COLUMN_TYPE_FLOAT64 = 4,
+  /**
+   * Days since 1970-01-01, of 4 bytes.
+   */
+  RACKWEAVE_COLUMN_TYPE_DATE32 = 5,
+  /**
+   * Signed numbers of 16 bytes: the value times ten to the power of `scale`.
+   */
+  RACKWEAVE_COLUMN_TYPE_DECIMAL128 = 6,
+  /**
+   * Texts in UTF-8, one after the other.
+   */
+  RACKWEAVE_COLUMN_TYPE_UTF8 = 7,
+} rackweave_column_type;
+
+/**
+ * Named columns in a rack's memory, which any number of connections serve. Any thread, several at
+ * a time.
+ */
+typedef struct rackweave_catalogue rackweave_catalogue;
+
+/**
+ * A column that has arrived. Any thread, several at a time.
+ */
+typedef struct rackweave_column rackweave_column;
+
+/**
+ * Requests columns over one connection. One thread at a time.
+ */
+typedef struct rackweave_column_reader rackweave_column_reader;
+
+/**
+ * Serves the columns of a catalogue over one connection. One thread at a time.
+ */
+typedef struct rackweave_column_server rackweave_column_server;
 
 /**
  * One node's side of a connection, or of one that is being made. One thread at a time.
@@ -720,6 +779,52 @@ typedef struct rackweave_message_info {
   uint32_t message;
 } rackweave_message_info;
 
+/**
+ * A column: its shape, and its buffers as in Arrow's columnar format.
+ */
+typedef struct rackweave_column_data {
+  /**
+   * A RACKWEAVE_COLUMN_TYPE_*.
+   */
+  uint32_t data_type;
+  /**
+   * Of decimals: digits, 1 to 38; else 0.
+   */
+  uint32_t precision;
+  /**
+   * Of decimals: digits after the point; negative: zeros before it. Else 0.
+   */
+  int32_t scale;
+  /**
+   * Rows.
+   */
+  uint64_t rows;
+  /**
+   * Rows that are null.
+   */
+  uint64_t nulls;
+  /**
+   * The version, a checksum of all of this. Not read by `rackweave_catalogue_add`.
+   */
+  uint64_t version;
+  /**
+   * A bit per row, 1 if it is not null; NULL if none is.
+   */
+  const uint8_t *validity;
+  /**
+   * Of texts: `rows` + 1 numbers of 4 bytes, where each begins and ends; else NULL.
+   */
+  const uint8_t *offsets;
+  /**
+   * The values.
+   */
+  const uint8_t *values;
+  /**
+   * Their bytes.
+   */
+  size_t values_length;
+} rackweave_column_data;
+
 
 
 #ifdef __cplusplus
@@ -782,7 +887,8 @@ rackweave_status rackweave_rack_create_from_file(const char *path, struct rackwe
 
 /**
  * Joins a running rack of processes as one of its nodes. `path` is the file with its
- * configuration, `node` the name of the node, which no other process may be. The process has that
+ * configuration, `node` the name of the node, which no other process may be, or NULL for a place of
+ * a section `[[guest]]` that is free. The process has that
  * node's memory and NIC, and every service of the rack; other nodes are in other processes.
  *
  * The process leaves the rack when the handle and all that was made with it are destroyed.
@@ -791,7 +897,7 @@ rackweave_status rackweave_rack_create_from_file(const char *path, struct rackwe
  * it does not admit the node; the detail says why. SYSTEM: no key, no folder for sockets.
  *
  * Pointers:
- * `path` and `node` end with a zero byte; `rack` may be written.
+ * `path` ends with a zero byte, `node` too, or is NULL; `rack` may be written.
  */
 rackweave_status rackweave_rack_join(const char *path,
                                      const char *node,
@@ -1913,6 +2019,155 @@ rackweave_status rackweave_receiver_closed(const struct rackweave_receiver *rece
  */
 rackweave_status rackweave_receiver_get_counters(const struct rackweave_receiver *receiver,
                                                  struct rackweave_channel_counters *counters);
+
+/**
+ * Makes a catalogue of up to `columns_max` columns.
+ *
+ * Pointers:
+ * `catalogue` may be written.
+ */
+rackweave_status rackweave_catalogue_create(const struct rackweave_rack *rack,
+                                            size_t columns_max,
+                                            struct rackweave_catalogue **catalogue);
+
+/**
+ * Ends a handle of a catalogue. Servers go on with it. NULL is allowed.
+ */
+rackweave_status rackweave_catalogue_destroy(struct rackweave_catalogue *catalogue);
+
+/**
+ * Copies a column into the rack's memory, and serves it from now on.
+ *
+ * EXISTS: the catalogue has one of this name. BAD_ARGUMENT: name or shape make no sense. NO_ROOM:
+ * the rack's `memory_limit`, or the catalogue is full.
+ *
+ * Pointers:
+ * `name` ends with a zero byte. `column` points to a column whose buffers are as long as its shape
+ * says.
+ */
+rackweave_status rackweave_catalogue_add(const struct rackweave_catalogue *catalogue,
+                                         const char *name,
+                                         const struct rackweave_column_data *column);
+
+/**
+ * Serves a column no longer. An answer that is being sent is completed.
+ *
+ * NOT_FOUND: there is none of this name.
+ *
+ * Pointers:
+ * `name` ends with a zero byte.
+ */
+rackweave_status rackweave_catalogue_remove(const struct rackweave_catalogue *catalogue,
+                                            const char *name);
+
+/**
+ * Serves the present and future columns of a catalogue over a connection, whose ends belong to the
+ * server from now on: none of them may have been taken.
+ *
+ * IN_USE: an end was taken before. REFUSED: not connected yet.
+ *
+ * Pointers:
+ * `server` may be written.
+ */
+rackweave_status rackweave_column_server_create(struct rackweave_connection *connection,
+                                                const struct rackweave_catalogue *catalogue,
+                                                struct rackweave_column_server **server);
+
+/**
+ * Closes the connection. NULL is allowed.
+ */
+rackweave_status rackweave_column_server_destroy(struct rackweave_column_server *server);
+
+/**
+ * Takes requests and gets on with answers. OK: something was done. PENDING: nothing was to do;
+ * drive the rack. END: the reader has finished and has everything. CLOSED, GONE: the connection is
+ * closed, or broken.
+ */
+rackweave_status rackweave_column_server_poll(struct rackweave_column_server *server);
+
+/**
+ * Serves until the reader has finished and has everything (OK), at most `timeout_ns` nanoseconds.
+ * CLOSED, GONE: the connection is closed, or broken.
+ */
+rackweave_status rackweave_column_server_serve(struct rackweave_column_server *server,
+                                               uint64_t timeout_ns);
+
+/**
+ * Requests columns over a connection, whose ends belong to the reader from now on: none of them
+ * may have been taken. The other side is a column server.
+ *
+ * IN_USE: an end was taken before. REFUSED: not connected yet.
+ *
+ * Pointers:
+ * `reader` may be written.
+ */
+rackweave_status rackweave_column_reader_create(struct rackweave_connection *connection,
+                                                struct rackweave_column_reader **reader);
+
+/**
+ * Closes the connection. Columns that have arrived stay. NULL is allowed.
+ */
+rackweave_status rackweave_column_reader_destroy(struct rackweave_column_reader *reader);
+
+/**
+ * Fetches a column, and waits for it at most `timeout_ns` nanoseconds. The server must be in
+ * another thread or process, or nobody would answer.
+ *
+ * NOT_FOUND: the server has none of this name. TOO_LONG, NO_ROOM: it is too large for this node.
+ * CORRUPT: the server sent something else. CLOSED, GONE: the connection is closed, or broken.
+ *
+ * Pointers:
+ * `name` ends with a zero byte; `column` may be written.
+ */
+rackweave_status rackweave_column_reader_fetch(struct rackweave_column_reader *reader,
+                                               const char *name,
+                                               uint64_t timeout_ns,
+                                               struct rackweave_column **column);
+
+/**
+ * Begins to fetch a column, and tells a number for it. NO_ROOM: 32 are under way; poll first.
+ *
+ * Pointers:
+ * `name` ends with a zero byte; `ticket` may be written.
+ */
+rackweave_status rackweave_column_reader_submit(struct rackweave_column_reader *reader,
+                                                const char *name,
+                                                uint64_t *ticket);
+
+/**
+ * Gives a column that `rackweave_column_reader_submit` began to fetch and its number, if one has
+ * arrived. PENDING: none yet; drive the rack. Otherwise, as `rackweave_column_reader_fetch`, why
+ * the column of this number does not come.
+ *
+ * Pointers:
+ * `ticket` and `column` may be written.
+ */
+rackweave_status rackweave_column_reader_poll(struct rackweave_column_reader *reader,
+                                              uint64_t *ticket,
+                                              struct rackweave_column **column);
+
+/**
+ * Says that no more requests follow, and waits, at most `timeout_ns` nanoseconds, until the server
+ * has heard it.
+ *
+ * REFUSED: columns are under way. CLOSED, GONE: the connection was closed before, or broke.
+ */
+rackweave_status rackweave_column_reader_finish(struct rackweave_column_reader *reader,
+                                                uint64_t timeout_ns);
+
+/**
+ * Ends a handle of a column. Pointers into it are of no use from now on. NULL is allowed.
+ */
+rackweave_status rackweave_column_destroy(struct rackweave_column *column);
+
+/**
+ * The column's shape, and its buffers, at multiples of 64 bytes, until its handle is destroyed.
+ *
+ * Pointers:
+ * `data` may be written.
+ */
+rackweave_status rackweave_column_get_data(const struct rackweave_column *column,
+                                           struct rackweave_column_data *data);
 
 #ifdef __cplusplus
 }  // extern "C"

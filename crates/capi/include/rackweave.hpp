@@ -145,6 +145,12 @@ class rack : public detail::owner<rackweave_rack, rackweave_rack_destroy> {
     detail::check(rackweave_rack_join(path.c_str(), node.c_str(), &made));
     return rack(made);
   }
+  // The same at a free place for guests.
+  static rack join_guest(const std::string& path) {
+    rackweave_rack* made = nullptr;
+    detail::check(rackweave_rack_join(path.c_str(), nullptr, &made));
+    return rack(made);
+  }
   std::string config() const {
     return detail::copied(
         [this](auto... to) { return rackweave_rack_config(get(), to...); });
@@ -818,6 +824,94 @@ class listener : public detail::owner<rackweave_listener, rackweave_listener_des
                       RACKWEAVE_STATUS_TIMED_OUT))
       return std::nullopt;
     return connection(made);
+  }
+};
+
+// A column that has arrived.
+class column : public detail::owner<rackweave_column, rackweave_column_destroy> {
+ public:
+  using owner::owner;
+  rackweave_column_data data() const {
+    rackweave_column_data data{};
+    detail::check(rackweave_column_get_data(get(), &data));
+    return data;
+  }
+};
+
+class catalogue : public detail::owner<rackweave_catalogue, rackweave_catalogue_destroy> {
+ public:
+  explicit catalogue(const rack& rack, std::size_t columns_max = 1024)
+      : owner([&] {
+          rackweave_catalogue* made = nullptr;
+          detail::check(rackweave_catalogue_create(rack.get(), columns_max, &made));
+          return made;
+        }()) {}
+  // Copies the buffers.
+  void add(const std::string& name, const rackweave_column_data& column) const {
+    detail::check(rackweave_catalogue_add(get(), name.c_str(), &column));
+  }
+  // False: there is none of this name.
+  bool remove(const std::string& name) const {
+    return detail::done(rackweave_catalogue_remove(get(), name.c_str()),
+                        RACKWEAVE_STATUS_NOT_FOUND);
+  }
+};
+
+class column_server
+    : public detail::owner<rackweave_column_server, rackweave_column_server_destroy> {
+ public:
+  // Takes all ends of the connection.
+  column_server(const connection& connection, const catalogue& catalogue)
+      : owner([&] {
+          rackweave_column_server* made = nullptr;
+          detail::check(
+              rackweave_column_server_create(connection.get(), catalogue.get(), &made));
+          return made;
+        }()) {}
+  // Here: something was done. Pending: nothing was to do. End: the reader has finished.
+  arrival poll() { return detail::arrived(rackweave_column_server_poll(get())); }
+  // Whether the reader has finished in time.
+  bool serve(nanoseconds time = forever) {
+    return detail::done(rackweave_column_server_serve(get(), detail::limit(time)),
+                        RACKWEAVE_STATUS_TIMED_OUT);
+  }
+};
+
+class column_reader
+    : public detail::owner<rackweave_column_reader, rackweave_column_reader_destroy> {
+ public:
+  // Takes all ends of the connection.
+  explicit column_reader(const connection& connection)
+      : owner([&] {
+          rackweave_column_reader* made = nullptr;
+          detail::check(rackweave_column_reader_create(connection.get(), &made));
+          return made;
+        }()) {}
+  // Throws also when there is none of this name, and when the time is over.
+  column fetch(const std::string& name, nanoseconds time = forever) {
+    rackweave_column* made = nullptr;
+    detail::check(
+        rackweave_column_reader_fetch(get(), name.c_str(), detail::limit(time), &made));
+    return column(made);
+  }
+  std::uint64_t submit(const std::string& name) {
+    std::uint64_t ticket = 0;
+    detail::check(rackweave_column_reader_submit(get(), name.c_str(), &ticket));
+    return ticket;
+  }
+  // A column and its ticket. Nothing: none has arrived.
+  std::optional<std::pair<std::uint64_t, column>> poll() {
+    std::uint64_t ticket = 0;
+    rackweave_column* made = nullptr;
+    if (!detail::done(rackweave_column_reader_poll(get(), &ticket, &made),
+                      RACKWEAVE_STATUS_PENDING))
+      return std::nullopt;
+    return std::pair(ticket, column(made));
+  }
+  // Whether the server has heard in time that no more requests follow.
+  bool finish(nanoseconds time = forever) {
+    return detail::done(rackweave_column_reader_finish(get(), detail::limit(time)),
+                        RACKWEAVE_STATUS_TIMED_OUT);
   }
 };
 

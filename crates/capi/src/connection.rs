@@ -10,9 +10,15 @@ use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
 
 enum State {
     Dialing(Box<Dialing>),
-    Up {
+    /// No end was taken.
+    Whole(Box<MessageConnection>),
+    Split {
         senders: Vec<Option<MessageSender>>,
         receivers: Vec<Option<MessageReceiver>>,
+    },
+    /// It was taken as a whole.
+    Taken {
+        channels: (usize, usize),
     },
     Failed,
 }
@@ -36,27 +42,17 @@ impl Connection {
 
     /// A connection that is made, at one of its nodes.
     pub fn up(rack: Rack, node: u16, connection: MessageConnection) -> Self {
-        let mut made = Self {
-            state: State::Failed,
+        Self {
+            state: State::Whole(Box::new(connection)),
             node,
             rack,
-        };
-        made.rise(connection);
-        made
-    }
-
-    fn rise(&mut self, connection: MessageConnection) {
-        let (senders, receivers) = connection.split();
-        self.state = State::Up {
-            senders: senders.into_iter().map(Some).collect(),
-            receivers: receivers.into_iter().map(Some).collect(),
-        };
+        }
     }
 
     /// Advances the dialing. Returns true once it is connected.
     pub fn poll(&mut self) -> Result<bool, Fault> {
         let end = match &mut self.state {
-            State::Up { .. } => return Ok(true),
+            State::Whole(_) | State::Split { .. } | State::Taken { .. } => return Ok(true),
             State::Failed => {
                 let detail = "this connection was not made; destroy it and dial anew";
                 return Err(Fault::new(Status::Closed, detail));
@@ -66,7 +62,7 @@ impl Connection {
         match end {
             None => Ok(false),
             Some(Ok(connection)) => {
-                self.rise(connection);
+                self.state = State::Whole(Box::new(connection));
                 Ok(true)
             }
             Some(Err(error)) => {
@@ -87,27 +83,60 @@ impl Connection {
 
     /// How many channels lead to the peer, and from it.
     pub fn channels(&self) -> Result<(u32, u32), Fault> {
-        match &self.state {
-            State::Up { senders, receivers } => Ok((senders.len() as u32, receivers.len() as u32)),
-            _ => Err(not_yet()),
-        }
+        let (senders, receivers) = match &self.state {
+            State::Whole(connection) => connection.channels(),
+            State::Split { senders, receivers } => (senders.len(), receivers.len()),
+            State::Taken { channels } => *channels,
+            State::Dialing(_) | State::Failed => return Err(not_yet()),
+        };
+        Ok((senders as u32, receivers as u32))
     }
 
     /// Takes the sending end of a channel.
     pub fn take_sender(&mut self, channel: u32) -> Result<MessageSender, Fault> {
-        match &mut self.state {
-            State::Up { senders, .. } => take(senders, channel),
-            _ => Err(not_yet()),
-        }
+        take(self.ends()?.0, channel)
     }
 
     /// Takes the receiving end of a channel.
     pub fn take_receiver(&mut self, channel: u32) -> Result<MessageReceiver, Fault> {
+        take(self.ends()?.1, channel)
+    }
+
+    /// Takes all ends.
+    pub fn take_all(&mut self) -> Result<MessageConnection, Fault> {
+        let channels = match &self.state {
+            State::Whole(connection) => connection.channels(),
+            State::Split { .. } | State::Taken { .. } => return Err(taken()),
+            State::Dialing(_) | State::Failed => return Err(not_yet()),
+        };
+        match core::mem::replace(&mut self.state, State::Taken { channels }) {
+            State::Whole(connection) => Ok(*connection),
+            _ => unreachable!("its state was just seen"),
+        }
+    }
+
+    /// The ends that were not taken yet, each for itself.
+    #[expect(clippy::type_complexity, reason = "it is the only place")]
+    fn ends(
+        &mut self,
+    ) -> Result<(&mut [Option<MessageSender>], &mut [Option<MessageReceiver>]), Fault> {
+        if let State::Whole(_) = &self.state {
+            let (senders, receivers) = self.take_all()?.split();
+            self.state = State::Split {
+                senders: senders.into_iter().map(Some).collect(),
+                receivers: receivers.into_iter().map(Some).collect(),
+            };
+        }
         match &mut self.state {
-            State::Up { receivers, .. } => take(receivers, channel),
+            State::Split { senders, receivers } => Ok((senders, receivers)),
+            State::Taken { .. } => Err(taken()),
             _ => Err(not_yet()),
         }
     }
+}
+
+fn taken() -> Fault {
+    Fault::new(Status::InUse, "this end of the channel was taken before")
 }
 
 fn not_yet() -> Fault {
@@ -121,7 +150,6 @@ fn take<T>(ends: &mut [Option<T>], channel: u32) -> Result<T, Fault> {
         let detail = format!("there is no channel {channel}; this way has {has}, counted from 0");
         return Err(Fault::new(Status::NotFound, detail));
     };
-    let taken = || Fault::new(Status::InUse, "this end of the channel was taken before");
     end.take().ok_or_else(taken)
 }
 

@@ -36,9 +36,13 @@ pub(crate) enum Kind {
     Connection,
     Sender,
     Receiver,
+    Catalogue,
+    ColumnServer,
+    ColumnReader,
+    Column,
 }
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 20] = [
     "rack",
     "region",
     "flow",
@@ -55,6 +59,10 @@ const NAMES: [&str; 16] = [
     "connection",
     "sender",
     "receiver",
+    "catalogue",
+    "column_server",
+    "column_reader",
+    "column",
 ];
 
 /// An object behind a handle.

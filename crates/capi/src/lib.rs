@@ -16,6 +16,8 @@
 #![allow(non_camel_case_types)]
 
 mod channel;
+mod column_reader;
+mod columns;
 mod connection;
 mod detail;
 mod error;
@@ -41,6 +43,8 @@ mod version;
 mod wait;
 
 pub use channel::*;
+pub use column_reader::*;
+pub use columns::*;
 pub use error::*;
 pub use flow::*;
 pub use flow_ends::*;

@@ -34,6 +34,8 @@ pub enum rackweave_role {
     Storage = 2,
     /// A data processing unit.
     Dpu = 3,
+    /// A place for a program that joins a rack of processes without a name of its own.
+    Guest = 4,
 }
 
 /// A rack shared by handles.
@@ -175,7 +177,8 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
 }
 
 /// Joins a running rack of processes as one of its nodes. `path` is the file with its
-/// configuration, `node` the name of the node, which no other process may be. The process has that
+/// configuration, `node` the name of the node, which no other process may be, or NULL for a place of
+/// a section `[[guest]]` that is free. The process has that
 /// node's memory and NIC, and every service of the rack; other nodes are in other processes.
 ///
 /// The process leaves the rack when the handle and all that was made with it are destroyed.
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
 /// it does not admit the node; the detail says why. SYSTEM: no key, no folder for sockets.
 ///
 /// # Safety
-/// `path` and `node` end with a zero byte; `rack` may be written.
+/// `path` ends with a zero byte, `node` too, or is NULL; `rack` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackweave_rack_join(
     path: *const c_char,
@@ -193,8 +196,11 @@ pub unsafe extern "C" fn rackweave_rack_join(
 ) -> Status {
     let join = || {
         // SAFETY: as the caller promises.
-        let (path, node) = unsafe { (text(path, "path")?, text(node, "node")?) };
-        let joined = ::rackweave_rack::Rack::join(path, node);
+        let (path, node) = unsafe { (text(path, "path")?, optional_text(node, "node")?) };
+        let joined = match node {
+            Some(node) => ::rackweave_rack::Rack::join(path, node),
+            None => ::rackweave_rack::Rack::join_guest(path),
+        };
         let rack = joined.map_err(|error| Fault::new(join_status(&error), error))?;
         Ok(Rack {
             progress: Arc::new(rack.any_node()),
@@ -207,7 +213,7 @@ pub unsafe extern "C" fn rackweave_rack_join(
 
 fn join_status(error: &HostedError) -> Status {
     match error {
-        HostedError::Rack(_) | HostedError::NoSuchNode { .. } | HostedError::SharedBySeveral => {
+        HostedError::Rack(_) | HostedError::NoSuchNode { .. } | HostedError::NoPlace { .. } => {
             Status::BadConfig
         }
         HostedError::Key(_)
@@ -315,6 +321,7 @@ pub unsafe extern "C" fn rackweave_rack_node_role(
             Role::Memory => rackweave_role::Memory,
             Role::Storage => rackweave_role::Storage,
             Role::Dpu => rackweave_role::Dpu,
+            Role::Guest => rackweave_role::Guest,
         })
     };
     // SAFETY: as the caller promises.

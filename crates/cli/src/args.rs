@@ -1,6 +1,7 @@
 //! What can be said at the command line: the commands, each of which has its own arguments.
 
 use crate::chaos::args::ChaosArgs;
+use crate::columns::args::ColumnsArgs;
 use crate::demo::args::DemoArgs;
 use crate::figures::args::FiguresArgs;
 use crate::flow::args::FlowArgs;
@@ -68,6 +69,8 @@ pub enum Command {
     Switch(SwitchArgs),
     /// Run one node of a hosted rack
     Node(NodeArgs),
+    /// Serve TPC-H's columns on a hosted rack, or query them
+    Columns(ColumnsArgs),
     /// Make the keys of a hosted rack
     Keygen(KeygenArgs),
 }

@@ -50,6 +50,9 @@ pub struct RackArgs {
     /// default. A configuration with a `[hosted]` section says this by itself
     #[arg(long)]
     pub hosted: bool,
+    /// Join the hosted rack as these nodes, of which no process runs, instead of as guests
+    #[arg(long = "as", value_name = "NODE", value_delimiter = ',')]
+    pub join_as: Vec<String>,
     /// Threads that drive an embedded rack beside those who wait
     #[arg(long, value_name = "N")]
     pub drivers: Option<u32>,
@@ -163,7 +166,7 @@ impl Globals {
                  which its processes start"
             )));
         }
-        as_hosted(config).map(Some)
+        self.hosted_process().map(Some)
     }
 
     /// The configuration of a process of a hosted rack: the file's, or the default hosted rack. It
@@ -172,7 +175,14 @@ impl Globals {
     /// # Errors
     /// If the file cannot be read or a value is invalid.
     pub fn hosted_process(&self) -> Result<RackConfig, CliError> {
-        as_hosted(self.configured()?)
+        match self.args.config {
+            // A file with that section may have no places on purpose.
+            Some(_) => match self.configured()? {
+                config if config.hosted.is_some() => Ok(config),
+                config => Ok(config.into_hosted()?),
+            },
+            None => Ok(RackConfig::hosted_default()),
+        }
     }
 
     fn configured(&self) -> Result<RackConfig, CliError> {
@@ -181,11 +191,4 @@ impl Globals {
             None => RackConfig::default(),
         })
     }
-}
-
-/// `config` with its `[hosted]` section, checked.
-fn as_hosted(mut config: RackConfig) -> Result<RackConfig, CliError> {
-    config.hosted = Some(config.hosted());
-    config.check()?;
-    Ok(config)
 }

@@ -2,7 +2,7 @@
 //!
 //! `args` lists the commands, `outcome` is the end of a command. Each command has its own folder
 //! with its arguments: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, `stat`, `top`,
-//! and `hosted` for the processes of a hosted rack. The result of a command is one JSON object
+//! `columns`, and `hosted` for the processes of a hosted rack. The result of a command is one JSON object
 //! (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows every
 //! other; no other knows it.
 
@@ -11,6 +11,7 @@ mod args;
 mod canary;
 mod capture;
 mod chaos;
+mod columns;
 mod demo;
 mod figures;
 mod flow;
@@ -84,6 +85,7 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         Some(Command::Up(args)) => hosted::up::run(&args, globals),
         Some(Command::Switch(args)) => hosted::switch::run(&args, globals),
         Some(Command::Node(args)) => hosted::node::run(&args, globals),
+        Some(Command::Columns(args)) => columns::run(&args, globals),
         Some(Command::Keygen(args)) => hosted::keygen::run(&args, globals),
     }
 }

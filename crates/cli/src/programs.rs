@@ -2,12 +2,13 @@
 //! takes the turns in real time or lets the simulator step them, [`run`] also on several threads,
 //! and jobs of hosted nodes take them by [`RealTime`].
 
+mod everywhere;
 mod rack;
 mod real_time;
 mod session;
 mod threads;
 
-pub use rack::OwnRack;
+pub use rack::{OwnRack, RealRack};
 pub use real_time::RealTime;
 pub use session::{Advance, Session, Watch};
 pub use threads::{Group, run};

@@ -1,9 +1,14 @@
-//! The workers of TPC-H as programs: in a rack of this process and as jobs of hosted nodes.
+//! The workers of TPC-H as programs, in a rack of this process and as jobs of hosted nodes, and the
+//! direct computation of the answers.
 
+use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Turn};
+use crate::progress::Progress;
 use rackweave_base::Duration;
-use rackweave_workload::tpch::{StorageWorker, WorkerStep};
+use rackweave_workload::tpch::{
+    QueryResult, Reference, ScaleFactor, StorageWorker, WorkerStep, expected_rows,
+};
 use std::thread;
 use std::time::Instant;
 
@@ -111,4 +116,17 @@ pub fn generate(
         };
         count(rows);
     }
+}
+
+/// The answers, computed without rack and flows.
+pub fn reference(scale: ScaleFactor, globals: &Globals) -> QueryResult {
+    let lines = expected_rows(scale).lineitem;
+    let mut progress = Progress::new(globals, "checking against a direct computation");
+    let mut reference = Reference::new(scale);
+    let mut done = 0;
+    while let Some(rows) = reference.step(10_000) {
+        done += rows;
+        progress.set(|| done as f64 / lines as f64);
+    }
+    reference.into_result()
 }

@@ -29,7 +29,13 @@ fn accepted(config: &RackConfig) {
     assert_eq!(&again, config);
     assert_eq!(again.to_toml(), written);
     let mut nodes = 0;
-    for role in [Role::Compute, Role::Memory, Role::Storage, Role::Dpu] {
+    for role in [
+        Role::Compute,
+        Role::Memory,
+        Role::Storage,
+        Role::Dpu,
+        Role::Guest,
+    ] {
         for node in config.nodes_of(role) {
             let of = &config.node[usize::from(node.0)];
             assert_eq!((of.role, config.node_named(&of.name)), (role, Some(node)));

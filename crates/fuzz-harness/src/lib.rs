@@ -9,7 +9,7 @@
 //! [`nvme()`] capsules to an NVMe-oF target, [`control()`] a stream of control messages,
 //! [`shared_memory()`] the segment of a link, the arena and the handover of a hostile process,
 //! [`index()`] queries to a switch that leads them, [`messaging()`] what a hostile peer writes into
-//! the memory of a messaging connection.
+//! the memory of a messaging connection, [`ask()`] requests of a node to the controller.
 //!
 //! They also assert invariants:
 //!
@@ -29,6 +29,8 @@
 //! - Each query is led to the tree node that a model finds, or dropped for the model's reason.
 //! - A receiver delivers what its peer wrote and the protocol allows, or closes the connection for
 //!   one reason.
+//! - Whatever a node asks, every request has a reply, and nodes that it has nothing to do with keep
+//!   their memory and their connections.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -36,6 +38,7 @@
 //!
 //! Only public interfaces are used: no component exposes its internals for fuzzing.
 
+mod ask;
 mod config;
 mod control;
 mod fixture;
@@ -57,6 +60,7 @@ mod superblock;
 mod switch;
 mod tree_node;
 
+pub use ask::ask;
 pub use config::config;
 pub use control::control;
 pub use handshake::handshake;
@@ -89,7 +93,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> fixture::Seed
 }
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     target("parse", parse, seeds::parse),
     target("nic", nic, seeds::nic),
     target("nic_ops", nic_ops, seeds::nic_ops),
@@ -105,4 +109,5 @@ pub const TARGETS: [Target; 15] = [
     target("shared_memory", shared_memory, shared_memory::seeds),
     target("index", index, index::seeds),
     target("messaging", messaging, messaging::seeds),
+    target("ask", ask, ask::seeds),
 ];

@@ -177,6 +177,11 @@ fn messaging() {
     check("messaging");
 }
 
+#[test]
+fn ask() {
+    check("ask");
+}
+
 /// The corpora contain their initial inputs, so that they can be recreated from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

@@ -39,8 +39,8 @@ pub use index::network::{
     NetworkSummary,
 };
 pub use index::{
-    Attach, Attached, EndpointReply, EndpointRequest, EndpointWay, Index, IndexEndpointSpec,
-    IndexLoss, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer,
+    Attach, Attached, Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec,
+    SharedDatagramServer, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
 pub use rack::{Backend, NamedService, Node, ProcessError, Rack, RackBuilder};

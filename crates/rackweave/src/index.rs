@@ -55,7 +55,7 @@ pub use rackweave_rack::services::{
     KEYS_MAX, VALUE_MAX,
 };
 pub use rackweave_rack::{
-    Attach, Attached, BRANCHES, EndpointReply, EndpointRequest, EndpointWay, Index, IndexCounters,
-    IndexEndpointSpec, IndexLoss, IndexNetwork, IndexNetworkError, IndexNetworkSpec,
-    IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary, SharedDatagramServer, SharedServer,
+    Attach, Attached, BRANCHES, Index, IndexCounters, IndexEndpointSpec, IndexLoss, IndexNetwork,
+    IndexNetworkError, IndexNetworkSpec, IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary,
+    SharedDatagramServer, SharedServer,
 };

@@ -10,7 +10,7 @@ const TEST_LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
 
 /// Files that are longer than allowed, with their lengths. This list may only shrink.
-pub(super) const LONG_FILES: [(&str, usize); 1] = [("crates/controller/src/ask/mod.rs", 462)];
+pub(super) const LONG_FILES: [(&str, usize); 1] = [("crates/controller/src/ask/mod.rs", 455)];
 
 /// Where `unsafe` is allowed, with the reason.
 const UNSAFE: [(&str, &str); 6] = [

@@ -62,7 +62,7 @@ pub(super) fn endpoints(service: &IndexService) -> Vec<EndpointCounts> {
     let counts = endpoints.filter_map(|(endpoint, spec)| {
         let node = config.node.get(usize::from(spec.node.0));
         let shard = index.shard(endpoint)?;
-        let (tree, report) = (shard.tree().statistics(), EndpointReport::of(shard));
+        let (tree, report) = (shard.tree().statistics(), EndpointReport::of(&shard));
         Some(EndpointCounts {
             node: node.map(|node| node.name.clone()).unwrap_or_default(),
             levels: shard.tree().levels(),

@@ -1,16 +1,18 @@
-//! A run on an embedded rack: real threads, real time.
+//! A run in real time, with real threads: on an embedded rack, or on one of processes.
 
+use super::heap::Heap;
 use super::load::{self, Worker, first_of_nodes};
 use super::medium::Medium;
 use super::open::open;
 use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
-use super::{Job, Outcome};
+use super::{Job, Outcome, PagesOptions};
 use crate::ycsb::embedded::{Driven, operate};
 use crate::ycsb::{Progress, Result, Run};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{AllocateError, PageStore, Statistics};
-use rackweave_rack::{EmbeddedRack, Node};
+use rackweave_rack::services::PageService;
+use rackweave_rack::{EmbeddedRack, Node, Rack};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
@@ -34,18 +36,28 @@ pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack> {
 ///
 /// # Errors
 /// If the run is invalid, or the store cannot be created or opened.
-pub fn run_on(
-    rack: &EmbeddedRack,
+pub fn run_on(rack: &Rack, job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome> {
+    job.options.check()?;
+    let pages = medium.pages(job.options.page_size);
+    let service = job.options.pages(rack, &job.nodes, medium.into_backend())?;
+    run_with(&service, pages, job, progress)
+}
+
+/// Runs on the pages that a rack has ([`PagesOptions::of_rack`]), of which the first store has this
+/// many.
+///
+/// # Errors
+/// If the run is invalid, or the store cannot be created or opened.
+pub fn run_with(
+    service: &PageService,
+    pages: u64,
     job: &Job,
-    medium: Medium,
     progress: Progress<'_>,
 ) -> Result<Outcome> {
-    let options = &job.options;
+    let (rack, options) = (service.rack(), &job.options);
     options.check()?;
     let started = std::time::Instant::now();
-    let pages = medium.pages(options.page_size);
-    let service = options.pages(rack, &job.nodes, medium.into_backend())?;
-    let mut workers = load::workers(rack, &job.nodes, options, &service)?;
+    let mut workers = load::workers(rack, &job.nodes, options, service)?;
     let (run, heap) = match options.reuse {
         true => open(&mut workers, options, progress)?,
         false => load::load(&mut workers, options, pages, progress)?,
@@ -74,7 +86,10 @@ pub fn run_on(
         .into_iter()
         .map(|worker| worker.map(|table, _| table.pages))
         .collect();
-    close(&mut workers, &run, &mut outcome);
+    if options.shared {
+        free(&mut workers, &heap, &mut outcome);
+    }
+    close(&mut workers, (&run, options), &mut outcome);
     outcome.table.heap_pages = heap.pages();
     outcome.take(&run);
     Ok(outcome)
@@ -110,7 +125,11 @@ fn statistics(workers: &[Worker<PageTable<PageStore<Channel>>>]) -> Statistics {
 }
 
 /// Writes everything to storage, and reports what could not be written.
-fn close(workers: &mut [Worker<PageStore<Channel>>], run: &Run, outcome: &mut Outcome) {
+fn close(
+    workers: &mut [Worker<PageStore<Channel>>],
+    (run, options): (&Run, &PagesOptions),
+    outcome: &mut Outcome,
+) {
     let mut not_flushed = None;
     let mut note = |what: String| {
         not_flushed.get_or_insert(what);
@@ -126,7 +145,9 @@ fn close(workers: &mut [Worker<PageStore<Channel>>], run: &Run, outcome: &mut Ou
             Err(error) => note(error.to_string()),
         }
     }
+    // Others have a shared store open.
     if let Some(worker) = workers.first_mut()
+        && !options.shared
         && let Err(error) = worker.table.close()
     {
         note(error.to_string());
@@ -136,5 +157,19 @@ fn close(workers: &mut [Worker<PageStore<Channel>>], run: &Run, outcome: &mut Ou
             load::lost(run, loss);
         }
     }
-    outcome.not_flushed = not_flushed;
+    outcome.not_flushed = outcome.not_flushed.take().or(not_flushed);
+}
+
+/// Gives the heap's pages back to a store that other programs use.
+fn free(workers: &mut [Worker<PageStore<Channel>>], heap: &Heap, outcome: &mut Outcome) {
+    let Some(first) = workers.first_mut() else {
+        return;
+    };
+    outcome.table.heap_pages = heap.pages();
+    for page in (0..heap.pages_max()).filter_map(|at| heap.page(at)) {
+        if let Err(error) = first.table.free(page) {
+            outcome.not_flushed = Some(format!("a page is not free again: {error}"));
+            return;
+        }
+    }
 }

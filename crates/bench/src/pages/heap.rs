@@ -34,6 +34,8 @@ pub struct Heap {
     pub loaded: u64,
     /// The store's page for each page of the heap; 0 if there is none yet.
     map: Box<[AtomicU64]>,
+    /// Whether the store has a catalogue, so that the heap can be opened again.
+    pub has_catalogue: bool,
 }
 
 /// The head of a catalogue page.
@@ -78,6 +80,7 @@ impl Heap {
             layout,
             loaded,
             map: (0..pages_max).map(|_| AtomicU64::new(0)).collect(),
+            has_catalogue: true,
         }
     }
 
@@ -90,7 +93,10 @@ impl Heap {
         let layout = Self::layout(options)?;
         let records = options.load.ycsb.records;
         let records_max = options.load.ycsb.records_max().max(records + records / 4);
-        Ok(Self::new(layout, records, layout.pages(records_max)))
+        Ok(Self {
+            has_catalogue: !options.shared,
+            ..Self::new(layout, records, layout.pages(records_max))
+        })
     }
 
     /// Maximum number of pages.

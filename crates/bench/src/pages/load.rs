@@ -8,7 +8,7 @@ use crate::ycsb::{Nodes, Phase, Progress, Result, Run, YcsbError};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_endpoint::page_store::directory::{Channel, Mode};
 use rackweave_endpoint::page_store::{
-    Fix, FixError, FormatOptions, Loss, PageGuard, PageStore, PoolConfig,
+    Fix, FixError, FormatOptions, Loss, OpenError, PageGuard, PageStore, PoolConfig,
 };
 use rackweave_rack::Rack;
 use rackweave_rack::services::PageService;
@@ -118,9 +118,21 @@ pub(super) fn load(
         identity: identity(options.load.ycsb.seed),
     };
     let first = &mut workers[0].table;
-    first.format(format)?;
+    let opened = match options.shared {
+        true => first.open(STORE).map(|_| ()),
+        false => Err(OpenError::Blank(STORE)),
+    };
+    match opened {
+        Err(OpenError::Blank(_)) => first.format(format)?,
+        opened => opened?,
+    }
     // The store is new, so its first pages are allocated first.
-    for number in 0..heap.catalogue_pages() {
+    let catalogue = if heap.has_catalogue {
+        heap.catalogue_pages()
+    } else {
+        0
+    };
+    for number in 0..catalogue {
         let page = first.allocate()?;
         if page != catalogue_page(options.page_size, number) {
             return Err(YcsbError::NoHeap { page });
@@ -144,7 +156,9 @@ pub(super) fn load(
     for store in first_of_nodes(workers) {
         store.flush()?;
     }
-    finish(&mut workers[0].table, &heap)?;
+    if heap.has_catalogue {
+        finish(&mut workers[0].table, &heap)?;
+    }
     let run = Run::new(options.load.clone(), heap.loaded, heap.records_max());
     Ok((run, heap))
 }

@@ -4,7 +4,8 @@ use super::heap::Heap;
 use crate::ycsb::{Load, Nodes, Result, YcsbError};
 use rackweave_base::NodeId;
 use rackweave_controller::PageNode;
-use rackweave_rack::config::BudgetName;
+use rackweave_controller::ask::PageSpecOf;
+use rackweave_rack::config::{BudgetName, Role};
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::{Rack, RackConfig};
 use rackweave_target::Backend;
@@ -30,6 +31,9 @@ pub struct PagesOptions {
     pub buffer_bytes: u64,
     /// Pages that the switch indexes; none: all that fit.
     pub indexed: Option<u64>,
+    /// Whether the store is the rack's, which may have pages of other programs: the run only
+    /// allocates pages, and frees them at its end.
+    pub shared: bool,
     /// Whether the medium has a store that is to be reused.
     pub reuse: bool,
     /// The required number of records of a reused store, if any.
@@ -43,6 +47,7 @@ impl Default for PagesOptions {
             page_size: 64 << 10,
             buffer_bytes: 16 << 20,
             indexed: None,
+            shared: false,
             reuse: false,
             records_there: None,
         }
@@ -169,6 +174,40 @@ impl PagesOptions {
             backend,
         };
         Ok(PageService::with_stores(rack, &wanted, vec![store])?)
+    }
+}
+
+impl PagesOptions {
+    /// The pages that a rack has, or gets now on the stores of its configuration, and these options
+    /// as far as they allow: no more threads, operations and buffer frames than nodes have.
+    ///
+    /// # Errors
+    /// If the rack has no page directory, or no frames for the nodes.
+    pub fn of_rack(mut self, rack: &Rack, nodes: &Nodes) -> Result<(Self, PageService)> {
+        let (config, roles) = (rack.config(), [Role::Compute, Role::Guest]);
+        let page_size = config.switch.page_size;
+        // If the directory is to be made, all nodes get an equal part of it.
+        let all: usize = roles.iter().map(|&role| config.nodes_of(role).len()).sum();
+        let part = |whole: u16, of: u16| (usize::from(whole) / all.max(1)) as u16 / of.max(1);
+        let workers = self.load.threads.max(2);
+        let workers = workers.min(part(config.switch.page_workers, 1)).max(1);
+        let wanted = PageOptions {
+            workers,
+            requests: self.slots().min(part(config.switch.page_slots, workers)),
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
+        };
+        let service = PageService::new(rack, &wanted)?;
+        (self.page_size, self.shared) = (page_size, true);
+        let spec = rack.ask(PageSpecOf {});
+        let members = spec.iter().flat_map(|spec| &spec.nodes);
+        for member in members.filter(|member| nodes.compute.contains(&member.node)) {
+            self.load.threads = self.load.threads.min(member.workers);
+            let depth = u64::from(member.slots).saturating_sub(BACKGROUND_SLOTS) / 2;
+            self.load.depth = self.load.depth.min(depth.max(1) as u16);
+            self.buffer_bytes = u64::from(member.frames) * u64::from(page_size);
+        }
+        Ok((self, service))
     }
 }
 

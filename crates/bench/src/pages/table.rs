@@ -161,7 +161,10 @@ impl<P: Pages> PageTable<P> {
             }
             Goal::Insert { fresh } => {
                 self.write(run, key, 0, page, guard, stepped);
-                if !fresh {
+                if fresh && !self.heap.has_catalogue {
+                    self.heap.enter(self.heap_page(key), page);
+                }
+                if !fresh || !self.heap.has_catalogue {
                     run.inserts.acknowledge(key);
                     return Turn::Ended;
                 }

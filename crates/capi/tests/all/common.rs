@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The sources of the header, in its order.
-pub const SOURCES: [&str; 20] = [
+pub const SOURCES: [&str; 22] = [
     "version.rs",
     "wait.rs",
     "status.rs",
@@ -25,6 +25,8 @@ pub const SOURCES: [&str; 20] = [
     "channel.rs",
     "sender.rs",
     "receiver.rs",
+    "columns.rs",
+    "column_reader.rs",
 ];
 
 /// The folder of the package.

@@ -304,6 +304,89 @@ static void messages(rackweave_rack *rack) {
   EXPECT(rackweave_listener_destroy(listener), OK);
 }
 
+static void columns(rackweave_rack *rack) {
+  rackweave_catalogue *catalogue = NULL;
+  const int32_t numbers[4] = {1, 2, 3, 4};
+  rackweave_column_data column = {0};
+  EXPECT(rackweave_catalogue_create(NULL, 1, &catalogue), NULL_POINTER);
+  EXPECT(rackweave_catalogue_create(rack, 1, &catalogue), OK);
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", NULL), NULL_POINTER);
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.data_type = RACKWEAVE_COLUMN_TYPE_INT32;
+  column.rows = 4;
+  column.values_length = sizeof numbers;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), NULL_POINTER);
+  column.values = (const uint8_t *)numbers;
+  EXPECT(rackweave_catalogue_add(catalogue, "", &column), BAD_ARGUMENT);
+  column.nulls = 1;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), NULL_POINTER);
+  column.nulls = 5;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.nulls = 0;
+  column.rows = UINT64_MAX;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.rows = 5;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.rows = 4;
+  column.scale = 1;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.scale = 1000;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), BAD_ARGUMENT);
+  column.scale = 0;
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), OK);
+  EXPECT(rackweave_catalogue_add(catalogue, "numbers", &column), EXISTS);
+  EXPECT(rackweave_catalogue_add(catalogue, "more", &column), NO_ROOM);
+  EXPECT(rackweave_catalogue_remove(catalogue, "more"), NOT_FOUND);
+
+  /* An end that was taken, a column that nobody serves, a time limit. */
+  rackweave_listener *listener = NULL;
+  rackweave_connection *near = NULL, *far = NULL;
+  rackweave_column_server *server = NULL;
+  rackweave_column_reader *reader = NULL;
+  rackweave_sender *sender = NULL;
+  char address[64];
+  EXPECT(rackweave_listener_create(rack, 0, "127.0.0.1:0", NULL, &listener), OK);
+  EXPECT(rackweave_listener_address(listener, address, sizeof address, NULL), OK);
+  EXPECT(rackweave_connection_submit_dial(rack, 2, address, NULL, 10000000000u, &near), OK);
+  EXPECT(rackweave_column_reader_create(near, &reader), REFUSED);
+  rackweave_status up = RACKWEAVE_STATUS_PENDING, accepted = RACKWEAVE_STATUS_PENDING;
+  while (up == RACKWEAVE_STATUS_PENDING || accepted == RACKWEAVE_STATUS_PENDING) {
+    if (up == RACKWEAVE_STATUS_PENDING) up = rackweave_connection_poll(near);
+    if (accepted == RACKWEAVE_STATUS_PENDING)
+      accepted = rackweave_listener_try_accept(listener, &far);
+    rackweave_rack_drive(rack, NULL);
+  }
+  EXPECT(rackweave_column_reader_create(near, &reader), OK);
+  EXPECT(rackweave_column_reader_create(near, &reader), IN_USE);
+  EXPECT(rackweave_sender_create(near, 0, &sender), IN_USE);
+  EXPECT(rackweave_column_server_create(far, (rackweave_catalogue *)(void *)rack, &server),
+         BAD_HANDLE);
+  EXPECT(rackweave_column_server_create(far, catalogue, &server), OK);
+  rackweave_column *arrived = NULL;
+  uint64_t asked = 0, came = 0;
+  EXPECT(rackweave_column_reader_fetch(reader, "numbers", 1000000, &arrived), TIMED_OUT);
+  EXPECT(rackweave_column_reader_poll(reader, &came, &arrived), PENDING);
+  EXPECT(rackweave_column_reader_submit(reader, "", &asked), BAD_ARGUMENT);
+  EXPECT(rackweave_column_reader_submit(reader, "nothing", &asked), OK);
+  EXPECT(rackweave_column_reader_finish(reader, 0), REFUSED);
+  rackweave_status status = RACKWEAVE_STATUS_PENDING;
+  while (status == RACKWEAVE_STATUS_PENDING) {
+    rackweave_column_server_poll(server);
+    status = rackweave_column_reader_poll(reader, &came, &arrived);
+    rackweave_rack_drive(rack, NULL);
+  }
+  EXPECT(status, NOT_FOUND);
+  if (asked != came) failures++;
+  EXPECT(rackweave_column_get_data(arrived, &column), NULL_POINTER);
+  EXPECT(rackweave_column_server_destroy(server), OK);
+  EXPECT(rackweave_column_reader_fetch(reader, "numbers", 10000000000u, &arrived), CLOSED);
+  EXPECT(rackweave_column_reader_destroy(reader), OK);
+  EXPECT(rackweave_connection_destroy(near), OK);
+  EXPECT(rackweave_connection_destroy(far), OK);
+  EXPECT(rackweave_listener_destroy(listener), OK);
+  EXPECT(rackweave_catalogue_destroy(catalogue), OK);
+}
+
 int main(void) {
   racks();
   rackweave_rack *rack = NULL;
@@ -314,6 +397,7 @@ int main(void) {
   indexes(rack);
   sequencers(rack);
   messages(rack);
+  columns(rack);
   EXPECT(rackweave_rack_destroy(rack), OK);
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;

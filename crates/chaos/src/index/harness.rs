@@ -229,7 +229,7 @@ impl<'a> Harness<'a> {
     /// An endpoint's process ends, or its whole node crashes. True if it was up.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
         let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
-        let Some(shard) = self.index.index().shard(endpoint).cloned() else {
+        let Some(shard) = self.index.index().shard(endpoint) else {
             return false;
         };
         if hard {

@@ -14,13 +14,15 @@ Examples:
   rackweave demo --simulated --loss 0.01 --duplicate 0.01 --reorder 0.01 --corrupt 0.01 --seed 7
   rackweave demo --capture demo.pcapng --format json
   rackweave demo --hosted                    on the rack that `rackweave up` runs
-  rackweave demo --config rack.toml          the same if the file has a [hosted] section")]
+  rackweave demo --config rack.toml          the same if the file has a [hosted] section
+
+On a running rack the demo is four of its nodes: guests, or those that --as names.")]
 pub struct DemoArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,
-    /// Which systems, on one rack, one after another; without it, all. Simulated and hosted racks
-    /// run flows alone
+    /// Which systems, on one rack, one after another; without it, all that a running rack has
+    /// programs for. A simulated rack runs flows alone
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     pub systems: Vec<SystemName>,
     /// How many rows: 1 is six million of lineitem; less of it makes less of everything. Without

@@ -1,35 +1,37 @@
-//! The command `demo`: every system on one embedded rack ([`systems`]).
+//! The command `demo`: every system on one rack, embedded or running ([`systems`]).
 //!
 //! Flows come first: TPC-H rows from storage nodes, shuffled by the switch to compute nodes, which
 //! answer two queries. The answers are checked against a separate computation over the same rows.
 //! Then, on the same rack, the line items are balanced over consumers, and the orders are
-//! replicated to all. Flows also run on other racks: `run` on a rack of this process, on threads in
-//! real time or as actors in virtual time, `hosted` as jobs of nodes in other processes; all fill
-//! the same [`report`].
+//! replicated to all. `run` runs them on threads in real time, or as actors in virtual time; both
+//! fill the same [`report`].
+//!
+//! A running rack is joined as guests: half of them have the tables, the others compute.
 
 pub mod args;
 mod fan_out;
-mod hosted;
 mod report;
 mod run;
 pub mod systems;
 mod words;
 
 use crate::globals::Globals;
-use crate::mode::{EMBEDDED, Mode};
+use crate::mode::{Mode, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use crate::progress::Progress;
+use crate::programs::RealRack;
+use crate::tpch::reference;
 use args::DemoArgs;
 use rackweave_base::NodeId;
+use rackweave_bench::ycsb::Nodes;
 use rackweave_controller::{FlowError, FlowState};
 use rackweave_endpoint::flow::{Partitioner, Producer};
 use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
-    ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
-    StorageWorker, expected_rows,
+    ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
+pub use report::{q1_row, ten_thousandths};
 use systems::SystemName;
 
 /// Default bytes of an item: half a thousand rows.
@@ -40,9 +42,12 @@ const ITEM_BYTES: u32 = 32 << 10;
 const SCALE_FACTOR: f64 = 1.0;
 const SCALE_FACTOR_ELSEWHERE: f64 = 0.1;
 
-/// What a rack that is not embedded omits.
+/// Places for guests that the demo takes on a running rack.
+const GUESTS: usize = 4;
+
+/// What a simulated rack omits.
 const OTHER_SYSTEMS: &str =
-    "pages, tree, messaging and sequencer: the demo runs them on an embedded rack alone";
+    "pages, tree, messaging and sequencer: the demo runs them in real time alone";
 
 /// The checked parameters of the demo.
 struct DemoPlan {
@@ -69,23 +74,25 @@ struct Flows {
 /// If the arguments or the configuration are invalid, or the rack cannot do what is requested.
 pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    let plan = plan(args, &mode, globals)?;
+    let mut plan = plan(args, &mode, globals)?;
     let mut report = match mode {
-        Mode::Embedded => systems::run(&plan, args, globals)?,
+        Mode::Embedded => systems::run(&plan, None, args, globals)?,
         Mode::Simulated => {
             flows_alone(args)?;
             run::simulated(&plan, args.capture.as_deref(), globals)?
         }
         Mode::Hosted(_) => {
-            flows_alone(args)?;
-            hosted::run(&plan, globals)?
+            let rack = RealRack::join(&plan.config, GUESTS, (&args.rack, globals))?;
+            let (storage, compute) = rack.nodes().split_at(GUESTS / 2);
+            (plan.storage, plan.compute) = (storage.into(), compute.into());
+            systems::run(&plan, Some(rack), args, globals)?
         }
     };
-    if report.mode != EMBEDDED {
-        report.left_out.push(OTHER_SYSTEMS);
+    if report.mode == SIMULATED {
+        report.left_out.push(OTHER_SYSTEMS.to_owned());
         report.interrupted = globals.interrupt.is_set();
         if !report.interrupted && report.result.is_some() {
-            let reference = reference(&plan, globals);
+            let reference = reference(plan.scale, globals);
             report.judge_balanced(&reference);
             report.judge(&reference, plan.scale);
         }
@@ -94,13 +101,12 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::of(report.verified))
 }
 
-/// Refuses options that only an embedded rack supports.
+/// Refuses options that a simulated rack does not support.
 fn flows_alone(args: &DemoArgs) -> Result<(), CliError> {
     match args.systems.iter().find(|&&name| name != SystemName::Flows) {
         None => Ok(()),
         Some(other) => Err(CliError::usage(format!(
-            "--systems {}: simulated and hosted demos run flows alone; leave --simulated and \
-             --hosted away",
+            "--systems {}: a simulated demo runs flows alone; leave --simulated away",
             other.name()
         ))),
     }
@@ -158,6 +164,18 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<DemoPlan, Cli
 }
 
 impl DemoPlan {
+    /// The roles of nodes in a run over pages or an index.
+    fn nodes(&self) -> Result<Nodes, CliError> {
+        let first = |role| self.config.nodes_of(role).first().copied();
+        let storage = self.storage.first();
+        Ok(Nodes {
+            compute: self.compute.clone(),
+            storage: *storage.ok_or_else(|| CliError::run("there is no storage node"))?,
+            memory: first(Role::Memory),
+            dpu: first(Role::Dpu),
+        })
+    }
+
     /// The node of each storage worker, or of each compute worker.
     fn places(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         nodes
@@ -219,19 +237,6 @@ impl Flows {
         };
         states.into_iter().filter_map(problem).collect()
     }
-}
-
-/// The answers, computed without rack and flows.
-fn reference(plan: &DemoPlan, globals: &Globals) -> QueryResult {
-    let lines = expected_rows(plan.scale).lineitem;
-    let mut progress = Progress::new(globals, "checking against a direct computation");
-    let mut reference = Reference::new(plan.scale);
-    let mut done = 0;
-    while let Some(rows) = reference.step(10_000) {
-        done += rows;
-        progress.set(|| done as f64 / lines as f64);
-    }
-    reference.into_result()
 }
 
 /// The workers' results, or why there are none.

@@ -6,7 +6,6 @@ use crate::capture::CaptureReport;
 use crate::report::object;
 use rackweave_base::NodeId;
 use rackweave_rack::config::Role;
-use rackweave_switch::Counters;
 use rackweave_workload::tpch::{
     JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor, StorageWorker,
 };
@@ -23,8 +22,6 @@ pub struct DemoReport {
     pub scale_factor: f64,
     pub item_size: u32,
     pub driver_threads: Option<usize>,
-    /// How often another switch process took over the flows of a hosted rack.
-    pub switch_takeovers: Option<u32>,
     /// The activity of each node.
     pub nodes: Vec<Value>,
     pub rows_orders: u64,
@@ -52,7 +49,7 @@ pub struct DemoReport {
     /// The orders at every consumer of a replicated flow.
     pub replicated: Option<Value>,
     /// Runs that this kind of rack does not support, in words.
-    pub left_out: Vec<&'static str>,
+    pub left_out: Vec<String>,
     pub switch_counters: BTreeMap<String, u64>,
     /// Packets and bytes of the capture file.
     pub capture: Option<Value>,
@@ -80,8 +77,15 @@ fn decimal(hundredths: i128) -> String {
     format!("{sign}{}.{:02}", digits / 100, digits % 100)
 }
 
+/// Ten-thousandths as an exact decimal.
+pub fn ten_thousandths(value: i128) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = value.unsigned_abs();
+    format!("{sign}{}.{:04}", digits / 10_000, digits % 10_000)
+}
+
 /// A row of Q1. Sums in units of the table: quantities, money.
-fn q1(row: &Q1Row) -> Value {
+pub fn q1_row(row: &Q1Row) -> Value {
     let row = row.rounded();
     json!({
         "return_flag": row.return_flag,
@@ -99,12 +103,10 @@ fn q1(row: &Q1Row) -> Value {
 
 /// A row of the join.
 fn join(row: &JoinRow) -> Value {
-    // Revenue is in ten-thousandths.
-    let digits = row.revenue.unsigned_abs();
     json!({
         "order_priority": row.priority.to_string(),
         "lines": row.lines,
-        "revenue": format!("{}.{:04}", digits / 10_000, digits % 10_000),
+        "revenue": ten_thousandths(row.revenue),
     })
 }
 
@@ -192,7 +194,7 @@ impl DemoReport {
             Ok(parts) => {
                 let result = QueryResult::merge(parts);
                 self.result_checksum = Some(format!("{:016x}", result.checksum()));
-                self.q1 = result.q1.iter().map(q1).collect();
+                self.q1 = result.q1.iter().map(q1_row).collect();
                 self.join = result.join.iter().map(join).collect();
                 self.result = Some(result);
             }
@@ -200,9 +202,12 @@ impl DemoReport {
     }
 
     /// Records the counters of switch 0 that are not zero.
-    pub fn fill_counters(&mut self, counters: &Counters) {
-        let some = counters.iter().filter(|&(_, count)| count > 0);
-        self.switch_counters = some.map(|(name, count)| (name.into(), count)).collect();
+    pub fn fill_counters(&mut self, before: &BTreeMap<String, u64>, now: BTreeMap<String, u64>) {
+        let since = |(name, count): (String, u64)| {
+            let count = count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+            (count > 0).then_some((name, count))
+        };
+        self.switch_counters = now.into_iter().filter_map(since).collect();
     }
 
     /// Adds a system that has ended. Its problems become the demo's; those of flows already are.

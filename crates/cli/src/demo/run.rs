@@ -16,12 +16,13 @@ use crate::tpch::{self, Worker};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
 use rackweave_rack::testing::SimulatedMachines;
-use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 use rackweave_sim::world::DirectionReport;
 use rackweave_workload::tpch::{
     ComputeWorker, Q1Worker, ReplicaWorker, RowsDigest, StorageWorker, TableWorker, WorkerError,
 };
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -49,7 +50,10 @@ pub(super) fn simulated(
     if let Some(rack) = rack.simulated() {
         report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
         report.events = Some(rack.events());
-        report.fill_counters(rack.switch().counters());
+        let switch = rack.switch();
+        let counters = switch.counters().iter();
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
+        report.fill_counters(&BTreeMap::new(), counters.collect());
     }
     Ok(report)
 }
@@ -103,7 +107,7 @@ pub(super) fn run(
     let pushed = storage.iter().map(StorageWorker::pushed);
     report.fill_nodes(plan, pushed, &found, |node| match rack.simulated() {
         Some(rack) => links(rack, node, span),
-        None => Map::new(),
+        None => link_kind(rack.config(), node),
     });
     report.conclude(found);
     if report.problems.is_empty() && !globals.interrupt.is_set() {
@@ -230,6 +234,15 @@ fn spread<T: Send + 'static, F>(
         flow.close();
     }
     (found, (rack.now() - began).as_secs_f64())
+}
+
+/// The kind of a node's link to the switch of a running rack.
+fn link_kind(config: &RackConfig, node: NodeId) -> Map<String, Value> {
+    let Some(hosted) = &config.hosted else {
+        return Map::new();
+    };
+    let link = config.node[usize::from(node.0)].link_kind(hosted);
+    object(json!({ "link": link.name() }))
 }
 
 /// The activity of the link and the cores of a simulated node.

@@ -2,16 +2,16 @@
 
 use super::report::DemoReport;
 use super::systems::table;
-use crate::mode::{EMBEDDED, HOSTED};
+use crate::mode::{HOSTED, SIMULATED};
 use crate::report::{Text, object};
-use rackweave_switch::Counters;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 
 impl fmt::Display for DemoReport {
     /// If several systems ran, the results of flows were already printed when they ended.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.mode != EMBEDDED {
+        if self.mode == SIMULATED {
             return write!(f, "{}verified: {}", self.flows(), self.verified);
         }
         f.write_str("\n")?;
@@ -29,8 +29,12 @@ impl fmt::Display for DemoReport {
 
 impl DemoReport {
     /// The results of flows, before the report is complete.
-    pub fn flows_in_words(&mut self, counters: &Counters) -> String {
-        self.fill_counters(counters);
+    pub fn flows_in_words(
+        &mut self,
+        before: &BTreeMap<String, u64>,
+        now: BTreeMap<String, u64>,
+    ) -> String {
+        self.fill_counters(before, now);
         self.flows()
     }
 

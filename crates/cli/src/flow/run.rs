@@ -60,8 +60,8 @@ pub fn run(
     drop(progress);
     let is_interrupted = globals.interrupt.is_set();
     let of_rack = match &rack {
-        OwnRack::Embedded(rack, _) => RackFound {
-            driver_threads: Some(rack.driver_threads()),
+        OwnRack::Real(rack) => RackFound {
+            driver_threads: rack.as_embedded().map(|rack| rack.driver_threads()),
             ..RackFound::default()
         },
         OwnRack::Simulated(rack) => RackFound {

@@ -73,6 +73,21 @@ pub enum What {
     Ending,
     /// A process had to be killed, because it did not end when requested.
     Killed { child: String },
+    /// A node serves columns.
+    ServingColumns {
+        address: String,
+        scale_factor: f64,
+        part: u32,
+        parts: u32,
+        columns: usize,
+        rows: u64,
+    },
+    /// It has served so many, and ends.
+    ServedColumns {
+        connections: u64,
+        columns: u64,
+        bytes: u64,
+    },
     /// A process's error.
     Error { text: String },
 }
@@ -166,6 +181,26 @@ impl fmt::Display for What {
             }
             What::Ending => f.write_str("ending all processes"),
             What::Killed { child } => write!(f, "{child} did not end in time and was killed"),
+            What::ServingColumns {
+                address,
+                scale_factor,
+                part,
+                parts,
+                columns,
+                rows,
+            } => write!(
+                f,
+                "serving {columns} columns of lineitem at {address}: {rows} rows, part {part} of \
+                 {parts} at scale factor {scale_factor}"
+            ),
+            What::ServedColumns {
+                connections,
+                columns,
+                bytes,
+            } => write!(
+                f,
+                "served {columns} columns of {bytes} bytes over {connections} connections"
+            ),
             What::Error { text } => write!(f, "error: {text}"),
         }
     }

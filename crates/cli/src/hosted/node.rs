@@ -19,12 +19,13 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
         controller: args.controller,
         jobs: jobs::all(),
         serves_stores: true,
+        waits_for_name: true,
     })?;
     if args.leash.end_with_stdin {
         leash::hold(&globals.interrupt);
     }
     let speaker = Speaker::new(globals, &args.name);
-    process.run(globals.interrupt.flag(), &|event| speaker.say(event))?;
+    process.run_serving(globals.interrupt.flag(), &|event| speaker.say(event))?;
     speaker.say(What::Ended);
     Ok(Verdict::Ended)
 }

@@ -26,8 +26,9 @@ impl Processes {
     /// `without`. Nothing is started yet.
     pub fn new(config: &RackConfig, file: Option<&Path>, without: &[String]) -> Self {
         let (sender, words) = mpsc::channel();
-        let nodes = config.node.iter();
-        let nodes = nodes.filter(|node| !without.contains(&node.name));
+        let nodes = config
+            .residents()
+            .filter(|node| !without.contains(&node.name));
         let nodes = nodes.map(|node| Recipe::new(&node.name, &["node", &node.name], file));
         let mut recipes = vec![Recipe::new("switch", &["switch"], file)];
         recipes.extend(nodes);

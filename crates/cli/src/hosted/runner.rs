@@ -3,18 +3,15 @@
 
 mod flows;
 
-use super::jobs::meeting::{self, Notice};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use rackweave_base::{NodeId, Qpn};
+use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{HostedError, HostedFlow, HostedRack, JobStatus, RackStatus};
-use rackweave_verbs::Mtu;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 /// How long nodes may take to join.
@@ -113,11 +110,6 @@ impl JobRunner {
         self.holds_on = false;
     }
 
-    /// The status of the rack at the start.
-    pub fn found(&self) -> &RackStatus {
-        &self.found
-    }
-
     /// The current status of the rack.
     ///
     /// # Errors
@@ -146,24 +138,6 @@ impl JobRunner {
         }
     }
 
-    /// Connects queue pairs of two nodes pairwise.
-    ///
-    /// # Errors
-    /// As for [`HostedRack::connect_pair`].
-    pub fn connect(
-        &mut self,
-        (a, a_qpns): (NodeId, &[Qpn]),
-        (b, b_qpns): (NodeId, &[Qpn]),
-        mtu: Mtu,
-    ) -> Result<(), CliError> {
-        for (&a_qpn, &b_qpn) in a_qpns.iter().zip(b_qpns) {
-            if let Err(error) = self.rack.connect_pair((a, a_qpn), (b, b_qpn), mtu) {
-                return Err(self.explain(&format!("queue pairs cannot be connected: {error}")));
-            }
-        }
-        Ok(())
-    }
-
     /// Starts a job.
     ///
     /// # Errors
@@ -188,11 +162,6 @@ impl JobRunner {
             }
             Err(error) => Err(self.explain(&format!("{name} cannot start: {error}"))),
         }
-    }
-
-    /// The progress of a job, in its own units.
-    pub fn done(&self, task: TaskId) -> u64 {
-        self.tasks[task.0].done
     }
 
     /// Waits until all jobs of `awaited` have ended; meanwhile no job of the runner may fail.
@@ -230,16 +199,6 @@ impl JobRunner {
             std::thread::sleep(span);
             span = (span * 2).min(LOOK_MAX);
         }
-    }
-
-    /// Waits for a job and takes its result.
-    ///
-    /// # Errors
-    /// As for [`JobRunner::wait`], or if the result is malformed.
-    pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
-        self.wait(&[task], |_| {})?;
-        let found = self.take(task)?;
-        Ok(found.expect("it has just been waited for, and nobody takes twice"))
     }
 
     /// Takes the result of a job, if it has ended and did not fail.
@@ -283,42 +242,6 @@ impl JobRunner {
             // A node that is gone has stopped.
             let _ = self.rack.stop_job(task.node, task.job);
         }
-    }
-
-    /// A new number for meetings with a job of this runner.
-    pub fn meeting() -> u64 {
-        // Keys of new hash maps are random, which suffices here.
-        RandomState::new().build_hasher().finish()
-    }
-
-    /// Returns the next message of the job at `meeting` on `node`.
-    ///
-    /// # Errors
-    /// As for [`JobRunner::wait`].
-    pub fn ask<T: DeserializeOwned>(
-        &mut self,
-        node: NodeId,
-        meeting: u64,
-        watch: impl FnMut(&Self),
-    ) -> Result<T, CliError> {
-        let asked = self.start(node, meeting::ASK, &meeting)?;
-        self.wait(&[asked], watch)?;
-        self.result(asked)
-    }
-
-    /// Sends a message to the job at `meeting` on `node`.
-    ///
-    /// # Errors
-    /// As for [`JobRunner::wait`].
-    pub fn tell(
-        &mut self,
-        node: NodeId,
-        meeting: u64,
-        what: &impl Serialize,
-    ) -> Result<(), CliError> {
-        let what = serde_json::to_value(what).map_err(CliError::run)?;
-        let reported = self.start(node, meeting::TELL, &Notice { meeting, what })?;
-        self.result(reported)
     }
 
     fn look(&mut self) -> Result<(), CliError> {

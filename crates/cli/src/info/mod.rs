@@ -49,7 +49,9 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Some(config) => config,
         None => globals.rack_config(&args.rack)?,
     };
-    let is_whole = rack.as_ref().is_none_or(rack::is_whole);
+    let is_whole = rack
+        .as_ref()
+        .is_none_or(|rack| rack::is_whole(rack, &config));
     let toml = config.to_toml();
     let paths = rackweave_rack::paths::describe(&config).map_err(RackError::from)?;
     let of_switch_0 = switch_shape::ledger(&switch_shape::pipeline_config(&config));

@@ -3,7 +3,6 @@
 use crate::outcome::CliError;
 use crate::report::object;
 use rackweave_base::NodeId;
-use rackweave_control::ControlError;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{Counters, HostedError, HostedRack, NodeStatus, RackStatus};
 use serde_json::{Map, Value, json};
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// does not answer is not an error.
 ///
 /// # Errors
-/// If keys are missing, or a process answers that is not this rack's switch.
+/// If keys are missing for a rack that runs, or a process answers that is not this rack's switch.
 pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
     let hosted = config.hosted();
     let mut found = object(json!({
@@ -29,7 +28,7 @@ pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
     }));
     match HostedRack::connect(config) {
         Ok(mut rack) => found.extend(status(&mut rack)?),
-        Err(error @ HostedError::Control(ControlError::Unreachable { .. })) => {
+        Err(error @ HostedError::NotRunning { .. }) => {
             found.insert("problem".into(), error.to_string().into());
         }
         Err(error) => return Err(error.into()),
@@ -66,9 +65,13 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
     })))
 }
 
-/// Whether the switch answers and all nodes have joined.
-pub fn is_whole(rack: &Value) -> bool {
+/// Whether the switch answers and all nodes have joined, apart from guests.
+pub fn is_whole(rack: &Value, config: &RackConfig) -> bool {
+    let residents: Vec<&str> = config.residents().map(|node| &*node.name).collect();
+    let is_missing = |node: &&Value| {
+        let name = node["name"].as_str().unwrap_or_default();
+        node["joined"] != true && residents.contains(&name)
+    };
     let nodes = rack["nodes"].as_array();
-    rack["running"] == true
-        && nodes.is_some_and(|all| all.iter().all(|node| node["joined"] == true))
+    rack["running"] == true && nodes.is_some_and(|all| !all.iter().any(|node| is_missing(&node)))
 }

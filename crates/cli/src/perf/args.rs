@@ -121,26 +121,26 @@ pub static TESTS: [Test; 19] = [
     test(
         "rpc",
         "Calls over SEND and RECV: together, each alone, one at a time",
-        "-s -D --clients --window --threads",
+        "--hosted -s -D --clients --window --threads",
         Run::By(rpc::run),
     ),
     test(
         "sequencer",
         "Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time",
-        "-D -t",
+        "--hosted -D -t",
         Run::By(sequencer::run),
     ),
     test(
         "index_shift",
         "An index that adapts by itself: how soon its switches follow what is asked for",
-        "--simulated --records --window",
+        "--hosted --simulated --records --window",
         Run::By(index_shift::run),
     ),
     test(
         "messaging",
         "Messages between two units: consumed in place and copied out beside memcpy and the \
          single buffer, small ones, ping-pong, a sweep of sizes",
-        "-s -D",
+        "--hosted -s -D",
         Run::By(messaging::run),
     ),
     test(
@@ -246,7 +246,8 @@ impl PerfArgs {
         }
         if self.rack.hosted && !self.test.has_use_for("--hosted") {
             return Err(CliError::usage(format!(
-                "{test} measures a part of the rack alone, in this process; leave --hosted out"
+                "{test} measures a part of the rack alone, in this process; leave --hosted out (pages \
+                 of a running rack: `rackweave ycsb --hosted`)"
             )));
         }
         Ok(())
@@ -268,18 +269,9 @@ impl PerfArgs {
                  records a hosted one",
             ),
             (
-                self.nodes.is_some(),
-                "--nodes cannot change a hosted rack; its nodes are those of the configuration",
-            ),
-            (
                 self.mtu.is_some() && is_flow,
                 "-m cannot change the flows of a hosted rack; set nic.mtu in the configuration \
                  with which its processes start",
-            ),
-            (
-                self.threads.is_some(),
-                "--threads goes with an embedded rack; the ends of a hosted one have a process \
-                 each",
             ),
         ])
     }
@@ -385,7 +377,7 @@ pub struct PerfArgs {
     /// Consumers of a balanced or replicated flow; without it two
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
     pub consumers: Option<u16>,
-    /// Nodes of the shuffle; without it those of the configuration
+    /// Nodes of the shuffle; without it those of the configuration, on a running rack four guests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: Option<u16>,
     /// Write what the switch saw, before and after, to a pcapng file

@@ -11,7 +11,7 @@ use crate::programs::{self, End, Group, OwnRack, Watch};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowState};
-use rackweave_rack::{Flow, Rack, RackConfig};
+use rackweave_rack::{Flow, Rack};
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
 use std::path::Path;
@@ -45,8 +45,7 @@ pub struct FlowPlan {
 pub struct FlowMeasured {
     /// Items that arrived, counted at every replica of a replicated flow.
     pub items: u64,
-    /// Nanoseconds from the first push to the last item taken; in a hosted rack from the first item
-    /// taken, because each consumer has its own clock.
+    /// Nanoseconds from the first push to the last item taken.
     pub nanos: u64,
     /// Nanoseconds from the first item taken to the last, of the consumer that took longest.
     pub nanos_taking: u64,
@@ -123,19 +122,17 @@ impl FlowPlan {
     }
 }
 
-/// Runs the flow on its own rack, embedded or simulated.
+/// Runs the flow on a rack.
 ///
 /// # Errors
-/// If the rack cannot be built or the flow is aborted.
+/// If the flow cannot be set up or is aborted.
 pub fn run(
-    config: &RackConfig,
-    is_simulated: bool,
+    mut rack: OwnRack,
     plan: &FlowPlan,
     globals: &Globals,
     capture: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
-    let mut rack = OwnRack::new(config, is_simulated, globals)?;
     let (from, to) = (plan.producers.len(), plan.consumers.len());
     globals
         .live
@@ -167,7 +164,7 @@ pub fn run(
     }
     let mut measured = measured(plan.shape, &ends);
     if let Some(rack) = rack.simulated() {
-        let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));
+        let nodes = || (0..rack.config().node.len()).map(|at| NodeId(at as u16));
         measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();
         measured.cpus = nodes().filter_map(|node| rack.cpu_report(node)).collect();
     }

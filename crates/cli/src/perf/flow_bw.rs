@@ -2,7 +2,6 @@
 
 use super::args::PerfArgs;
 use super::flow::{self, FlowMeasured, FlowPlan};
-use super::flow_hosted;
 use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::amount::Amount;
@@ -10,8 +9,8 @@ use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::Manner;
 use crate::memcpy;
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
+use crate::programs::OwnRack;
 use crate::progress::Progress;
 use crate::report::{joined, without_nulls};
 use rackweave_base::{Duration, NodeId};
@@ -91,7 +90,6 @@ type Ran = (FlowMeasured, Option<CaptureReport>);
 /// A test, and the rack that it runs on.
 struct Subject<'a> {
     test: TestRun<'a>,
-    mode: Mode,
 }
 
 /// A flow and its comparisons: the best round of each.
@@ -103,8 +101,7 @@ struct Compared {
     embedded: Option<FlowMeasured>,
 }
 
-/// Items per second from the first taken to the last. A hosted rack cannot measure more, because
-/// its producers and consumers have their own clocks.
+/// Items per second from the first taken to the last.
 fn rate(measured: &FlowMeasured) -> f64 {
     per_second(measured.items, measured.nanos_taking)
 }
@@ -127,29 +124,19 @@ fn better(best: Option<FlowMeasured>, other: FlowMeasured) -> FlowMeasured {
 
 impl<'a> Subject<'a> {
     fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
-        let (test, mode) = TestRun::on_any_rack(args, globals)?;
-        Ok(Self { test, mode })
+        let test = TestRun::on_any_rack(args, globals, 1)?;
+        Ok(Self { test })
     }
 
     fn is_hosted(&self) -> bool {
-        matches!(self.mode, Mode::Hosted(_))
+        self.test.is_hosted()
     }
 
     fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
-        let (config, globals, args) = (&self.test.config, self.test.globals, self.test.args);
-        let mut progress = Progress::new(globals, args.test.name);
-        if self.is_hosted() {
-            let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
-            return Ok((measured, None));
-        }
-        flow::run(
-            config,
-            args.simulated,
-            plan,
-            globals,
-            capture,
-            &mut progress,
-        )
+        let globals = self.test.globals;
+        let mut progress = Progress::new(globals, self.test.args.test.name);
+        let rack = self.test.own_rack()?;
+        flow::run(rack, plan, globals, capture, &mut progress)
     }
 
     /// The flow and its comparisons, in turn, for this many rounds.
@@ -165,7 +152,8 @@ impl<'a> Subject<'a> {
             ran = Some((better(ran.map(|(best, _)| best), measured), capture));
             if self.is_hosted() && !self.test.is_interrupted() {
                 let mut progress = Progress::new(globals, "the same on an embedded rack");
-                let (measured, _) = flow::run(config, false, plan, globals, None, &mut progress)?;
+                let own = OwnRack::new(config, false, globals)?;
+                let (measured, _) = flow::run(own, plan, globals, None, &mut progress)?;
                 embedded = Some(better(embedded, measured));
             }
             memcpy = memcpy.zip(copy()).map(|(one, other)| one.max(other));
@@ -293,7 +281,7 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)>
 /// If an argument is invalid or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut subject = Subject::new(args, globals)?;
-    let ends = (vec![NodeId(0)], vec![subject.test.last()]);
+    let ends = (vec![subject.test.nodes[0]], vec![subject.test.last()]);
     let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
     let plan = plan(args, config, shape, ends, bytes_default(args))?;
     let rounds = match subject.is_hosted() {
@@ -324,8 +312,8 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut subject = Subject::new(args, globals)?;
     let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
-    let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
-    let ends = (vec![NodeId(0)], vec![subject.test.last()]);
+    let nodes = subject.test.nodes.clone();
+    let ends = (vec![subject.test.nodes[0]], vec![subject.test.last()]);
     let single = plan(args, config, shape, ends, bytes_default(args))?;
     let count = nodes.len() as u64;
     let ends = (nodes.clone(), nodes);
@@ -355,17 +343,13 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 /// As for [`run`].
 pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
-    if subject.is_hosted() {
-        return Err(CliError::usage(format!(
-            "{} needs a rack of its own: the flows of hosted racks are shuffles so far",
-            args.test.name
-        )));
-    }
     let count = args.consumers.unwrap_or(2);
     // Every node but the producer's, from the last one down; then again.
-    let NodeId(last) = subject.test.last();
-    let place = |at: u16| NodeId(last - at % last.max(1));
-    let ends = (vec![NodeId(0)], (0..count).map(place).collect());
+    let (&first, others) = subject.test.nodes.split_first().expect("a rack has nodes");
+    let others = others.iter().rev().copied().cycle().take(count.into());
+    let mut consumers: Vec<_> = others.collect();
+    consumers.resize(count.into(), first);
+    let ends = (vec![first], consumers);
     let config = &subject.test.config;
     let plan = plan(args, config, shape, ends, bytes_default(args))?;
     let Compared { ran, memcpy, .. } = subject.compare(&plan, subject.rounds(&plan))?;

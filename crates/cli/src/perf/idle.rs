@@ -1,17 +1,16 @@
 //! The test `idle`: the CPU time of a rack with an open flow in which nothing flows: left alone,
 //! and while a consumer waits for an item.
 
-use super::idle_hosted;
 use super::report::ratio;
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
 use crate::perf::args::PerfArgs;
+use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
-use rackweave_rack::{EmbeddedRack, RackConfig};
+use rackweave_rack::hosted::HostedRack;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -22,18 +21,18 @@ const SETTLING: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(100);
 
 /// The parameters of the silent flow.
-pub const ITEM_BYTES: u32 = 1024;
-pub const RING_BYTES: u32 = 1 << 20;
+const ITEM_BYTES: u32 = 1024;
+const RING_BYTES: u32 = 1 << 20;
 
 /// The CPU time of a rack, of all its processes together.
 #[derive(Clone, Debug)]
-pub struct Idle {
+struct Idle {
     /// Left alone: only its own threads run.
-    pub percent_of_a_core: f64,
+    percent_of_a_core: f64,
     /// While a consumer waits.
-    pub percent_of_a_core_waiting: f64,
+    percent_of_a_core_waiting: f64,
     /// Whether the flow delivered nothing.
-    pub is_silent: bool,
+    is_silent: bool,
 }
 
 /// CPU time so far of all threads of a process, by its folder in /proc, in nanoseconds.
@@ -68,16 +67,16 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 /// # Errors
 /// If the rack cannot be built, or the system does not report CPU time.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
     let span = test.part(2.0, 1);
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
-    let (config, progress) = (&test.config, &mut test.progress);
+    let rack = test.real_rack()?;
+    let ends = (test.nodes[0], test.last());
+    let processes = processes(&test)?;
+    let progress = &mut test.progress;
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
-    let idle = match mode {
-        Mode::Hosted(_) => idle_hosted::run(config, span, globals, &mut tick)?,
-        Mode::Embedded | Mode::Simulated => embedded(config, span, globals, &mut tick)?,
-    };
+    let idle = measured((&rack, ends, &processes), span, globals, &mut tick)?;
     test.verified = idle.is_silent;
     test.finish(&json!({
         "percent_of_a_core": idle.percent_of_a_core,
@@ -86,27 +85,35 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }))
 }
 
-fn embedded(
-    config: &RackConfig,
+/// The processes of the rack, as folders in /proc: this one, and those of a running rack.
+fn processes(test: &TestRun<'_>) -> Result<Vec<String>, CliError> {
+    let mut all = vec!["self".to_owned()];
+    if test.is_hosted() {
+        let status = HostedRack::connect(&test.config)?.status()?;
+        let pids = status.nodes.iter().filter_map(|node| node.pid);
+        let own = std::process::id();
+        let others = pids.chain([status.pid]).filter(|&pid| pid != own);
+        all.extend(others.map(|pid| pid.to_string()));
+    }
+    Ok(all)
+}
+
+fn measured(
+    (rack, (from, to), processes): (&RealRack, (NodeId, NodeId), &[String]),
     span: Duration,
     globals: &Globals,
     tick: &mut dyn FnMut(),
 ) -> Result<Idle, CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
-    let last = NodeId(config.node.len() as u16 - 1);
     let flow = rack
-        .flow(&[NodeId(0)], &[last])
+        .flow(&[from], &[to])
         .item_bytes(ITEM_BYTES)
         .ring_bytes(RING_BYTES)
         .build()?;
     let mut consumer = flow.take_consumer(0)?;
-    let driver = rack.progress();
-    let this = ["self".to_owned()];
-    let percent_of_a_core = measure(&this, span, |until| nap(until, globals, tick))?;
+    let percent_of_a_core = measure(processes, span, |until| nap(until, globals, tick))?;
     let mut is_silent = true;
-    let percent_of_a_core_waiting = measure(&this, span, |until| {
-        let mut patience = Patience::new(&*driver);
+    let percent_of_a_core_waiting = measure(processes, span, |until| {
+        let mut patience = Patience::new(rack.driver());
         while Instant::now() < until && !globals.interrupt.is_set() {
             is_silent &= consumer.peek(1) == Taken::Empty;
             patience.wait(false);
@@ -121,7 +128,7 @@ fn embedded(
 }
 
 /// Sleeps until `until`.
-pub fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
+fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
     while Instant::now() < until && !globals.interrupt.is_set() {
         std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
         tick();
@@ -133,7 +140,7 @@ pub fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
 ///
 /// # Errors
 /// If the system does not report their CPU time.
-pub fn measure(
+fn measure(
     processes: &[String],
     span: Duration,
     mut pass: impl FnMut(Instant),

@@ -8,12 +8,11 @@
 use super::report::ratio;
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::mode::{EMBEDDED, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
 use crate::perf::args::PerfArgs;
 use crate::report::joined;
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_base::{Duration, Instant, Rng};
 use rackweave_controller::index::AdapterConfig;
 use rackweave_endpoint::index::{Access, Answer, IndexClientConfig, Op, ReaderConfig, Ticket};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
@@ -208,7 +207,7 @@ fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
 /// intervals of `every`.
 fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<IndexService, CliError> {
     let options = IndexOptions {
-        nodes: vec![NodeId(1)],
+        nodes: vec![test.nodes[1]],
         keys: records,
         value_max: 8,
         node_bytes: NODE_BYTES,
@@ -232,7 +231,7 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
             .config(test.config.clone())
             .simulated()
             .build()?,
-        false => test.embedded()?.into(),
+        false => (*test.real_rack()?).clone(),
     };
     let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
     let service = service.map_err(CliError::run)?;
@@ -248,12 +247,11 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let records = args.records.unwrap_or(RECORDS);
     let window = args.window.unwrap_or(WINDOW);
-    let (kind, every) = match args.simulated {
-        true => (SIMULATED, Duration::from_millis(5)),
-        false => (EMBEDDED, Duration::from_millis(100)),
-    };
-    let mut test = TestRun::new(args, globals, kind, 1)?;
-    test.config = rack_config(test.config, records);
+    let every = Duration::from_millis(if args.simulated { 5 } else { 100 });
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
+    if !test.is_hosted() {
+        test.config = rack_config(test.config, records);
+    }
     let service = loaded(&mut test, records, every)?;
     let client = IndexClientConfig {
         access: Access::InNetwork,
@@ -264,7 +262,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         },
         ..IndexClientConfig::default()
     };
-    let connection = service.connect_with(NodeId(0), client);
+    let connection = service.connect_with(test.nodes[0], client);
     let mut rng = Rng::new(test.config.seed).fork("index shift");
     let mut asker = Asker {
         connection: connection.map_err(CliError::run)?,

@@ -2,16 +2,14 @@
 
 use super::args::{Atomic, PerfArgs};
 use super::flow::SLICE;
-use super::messages_hosted;
 use super::report::{self, per_second};
 use super::test_run::TestRun;
 use crate::amount::Amount;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{self, End, Group, OwnRack, Queue, Watch};
+use crate::programs::{self, End, Group, Queue, Watch};
 use crate::report::{joined, without_nulls};
 use crate::verbs::initiator::{Initiator, Kind, Responder};
 use crate::verbs::pair::{Pair, Shape, Whose};
@@ -66,25 +64,18 @@ pub fn run(
     kind: Kind,
     is_latency: bool,
 ) -> Result<Verdict, CliError> {
-    let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
-    let plan = MessagePlan::new(args, &test.config, kind, is_latency)?;
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
+    let plan = MessagePlan::new(&test, kind, is_latency)?;
     plan.check(&test.config)?;
-    let (measured, capture) = match &mode {
-        Mode::Hosted(rack) => (messages_hosted::run(rack, &plan, &mut test)?, None),
-        Mode::Embedded | Mode::Simulated => on_own_rack(&plan, &mut test)?,
-    };
+    let (measured, capture) = measure(&plan, &mut test)?;
     test.verified = plan.verify(&measured);
     let found = plan.found(&test.config, &measured, capture);
     test.finish(&found)
 }
 
 impl MessagePlan {
-    fn new(
-        args: &PerfArgs,
-        config: &RackConfig,
-        kind: Kind,
-        is_latency: bool,
-    ) -> Result<Self, CliError> {
+    fn new(test: &TestRun<'_>, kind: Kind, is_latency: bool) -> Result<Self, CliError> {
+        let args = test.args;
         let size = match (kind.is_atomic(), is_latency) {
             (true, _) => 8,
             (false, true) => args.size.unwrap_or(2),
@@ -111,7 +102,7 @@ impl MessagePlan {
             kind,
             shape,
             amount,
-            nodes: (NodeId(0), NodeId(config.node.len() as u16 - 1)),
+            nodes: (test.nodes[0], test.last()),
         })
     }
 
@@ -231,13 +222,13 @@ impl MessagePlan {
     }
 }
 
-/// Measures on its own rack, embedded or simulated.
-fn on_own_rack(
+/// Measures on the rack of the test.
+fn measure(
     plan: &MessagePlan,
     test: &mut TestRun<'_>,
 ) -> Result<(Measured, Option<CaptureReport>), CliError> {
     let (args, config) = (test.args, &test.config);
-    let mut rack = OwnRack::new(config, args.simulated, test.globals)?;
+    let mut rack = test.own_rack()?;
     let pair = plan.pair(&rack, config, args.simulated)?;
     let recording = rack.record(args.capture.as_deref())?;
     let ends = plan.ends(&rack, &pair)?;

@@ -4,18 +4,15 @@
 //! `rewrite` and `idle` measure the machine. Real-time results that depend on the machine are
 //! reported beside something measured in the same run.
 //!
-//! Nodes of a hosted rack (`hosted::jobs`) share the ends: `crate::items`, `crate::verbs`.
+//! A running rack is joined ([`RealRack`](crate::programs::RealRack)); the tests are the same.
 //! `demo` uses those of `messaging` and `sequencer`.
 
 pub mod args;
 mod flow;
 mod flow_bw;
-mod flow_hosted;
 mod idle;
-mod idle_hosted;
 mod index_shift;
 pub mod messages;
-mod messages_hosted;
 pub mod messaging;
 mod pages;
 pub mod report;

@@ -1,4 +1,4 @@
-//! The test `rpc`: calls from clients on one node to a server on another, embedded.
+//! The test `rpc`: calls from clients on one node to a server on another.
 //!
 //! Three measurements, one after another: calls that are batched, calls that each have their own
 //! message, and one call at a time. Requests carry a number, if they are large enough for one, and
@@ -9,7 +9,6 @@ use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::latency::{self, latency};
-use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::programs::{Clock, End, Group, Port, Program, Turn};
@@ -20,7 +19,7 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
-use rackweave_rack::{EmbeddedRack, Node};
+use rackweave_rack::{Node, Rack};
 use rackweave_verbs::Mtu;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -157,7 +156,7 @@ struct Found {
 
 /// A client of `config` on `node`, connected to `server` on `far`.
 fn connected_client(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     (near, far): (NodeId, NodeId),
     server: &mut Server,
     config: ClientConfig,
@@ -182,12 +181,12 @@ fn connected_client(
 
 /// The ends of a measurement with this window, connected: the server and its clients.
 fn ends(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     parameters: &Parameters,
     (window, batch_bytes): (u16, u32),
-    span: Duration,
+    (nodes, span): (&[NodeId], Duration),
 ) -> Result<[Group<End<Serving, Caller>>; 2], CliError> {
-    let far = NodeId(rack.config().node.len() as u16 - 1);
+    let (&far, others) = nodes.split_last().expect("a rack has nodes");
     let defaults = ServerConfig::new(rack.config().seed | 1);
     let server_config = ServerConfig {
         clients_max: parameters.clients,
@@ -209,7 +208,8 @@ fn ends(
     let mut callers = Group::new();
     for at in 0..parameters.clients {
         // On all nodes but the server's, if other nodes exist.
-        let near = NodeId(at % far.0.max(1));
+        let near = others.get(usize::from(at) % others.len().max(1));
+        let near = near.copied().unwrap_or(far);
         let caller = Caller {
             client: connected_client(rack, (near, far), &mut server, client_config)?,
             size: parameters.size_bytes as usize,
@@ -233,9 +233,10 @@ fn measure(
     parameters: &Parameters,
     (window, batch_bytes): (u16, u32),
 ) -> Result<Found, CliError> {
-    let rack = test.embedded()?;
+    let rack = test.real_rack()?;
     let span = test.part(3.0, MEASUREMENTS);
-    let groups = ends(&rack, parameters, (window, batch_bytes), span)?;
+    let at = (&test.nodes[..], span);
+    let groups = ends(&rack, parameters, (window, batch_bytes), at)?;
     let groups = match parameters.threads {
         1 => vec![groups.into_iter().flatten().collect()],
         _ => groups.into(),
@@ -281,7 +282,7 @@ fn measure(
 /// # Errors
 /// If the rack cannot be built or a connection fails.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
+    let mut test = TestRun::on_any_rack(args, globals, MEASUREMENTS)?;
     let parameters = Parameters {
         size_bytes: args.size.unwrap_or(0),
         clients: args.clients.unwrap_or(1),

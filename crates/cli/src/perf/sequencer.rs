@@ -9,14 +9,12 @@ use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::latency::{self, latency};
-use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::perf::args::PerfArgs;
 use crate::programs::{End, Port, Program, Turn};
 use core::ops::Range;
 use hdrhistogram::Histogram;
-use rackweave_base::NodeId;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
@@ -179,8 +177,8 @@ fn draw(
     kind: Kind,
     (calls, shape): (u32, SequencerConfig),
 ) -> Result<Found, CliError> {
-    let rack = test.embedded()?;
-    let (near, far) = (NodeId(0), test.last());
+    let rack = test.real_rack()?;
+    let (near, far) = (test.nodes[0], test.last());
     let placement = match kind {
         Kind::Switch => SequencerPlacement::Switch,
         Kind::OneSided => SequencerPlacement::Memory(far),
@@ -209,14 +207,16 @@ fn draw(
 /// # Errors
 /// If the rack cannot be built or a connection fails.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
-    // On a hardware switch only the engine fits beside them.
-    let switch = &mut test.config.switch;
-    switch.consumer_rings = 0;
-    switch.producer_rings = 0;
-    switch.page_entries = 0;
-    switch.sequencers = switch.sequencers.max(1);
-    test.config.check()?;
+    let mut test = TestRun::on_any_rack(args, globals, MEASUREMENTS)?;
+    if !test.is_hosted() {
+        // On a hardware switch only the engine fits beside them.
+        let switch = &mut test.config.switch;
+        switch.consumer_rings = 0;
+        switch.producer_rings = 0;
+        switch.page_entries = 0;
+        switch.sequencers = switch.sequencers.max(1);
+        test.config.check()?;
+    }
     let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
     let alone = SequencerConfig {
         combine_max: 1,

@@ -6,13 +6,16 @@ use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{self, Group, Program, Watch};
+use crate::programs::{self, Group, OwnRack, Program, RealRack, Watch};
 use crate::progress::Progress;
 use rackweave_base::NodeId;
+use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde_json::Value;
 use std::time::Duration;
+
+/// Places for guests that a test takes on a running rack.
+const GUESTS: usize = 4;
 
 /// A running test.
 pub struct TestRun<'a> {
@@ -21,6 +24,10 @@ pub struct TestRun<'a> {
     /// The kind of rack, as named in reports.
     pub rack: &'static str,
     pub config: RackConfig,
+    /// The nodes that the test may use: all of a rack of its own, or those that this process is.
+    pub nodes: Vec<NodeId>,
+    /// The running rack, if it is to be measured.
+    joined: Option<RealRack>,
     pub progress: Progress,
     /// Whether everything has been correct so far.
     pub verified: bool,
@@ -41,16 +48,23 @@ impl<'a> TestRun<'a> {
         steps: u32,
     ) -> Result<Self, CliError> {
         let config = globals.rack_config(&args.rack)?;
-        Ok(Self::of(args, globals, (rack, config), steps))
+        Ok(Self::of(args, globals, (rack, config), None, steps))
     }
 
     fn of(
         args: &'a PerfArgs,
         globals: &'a Globals,
         (rack, config): (&'static str, RackConfig),
+        joined: Option<RealRack>,
         steps: u32,
     ) -> Self {
+        let nodes = match &joined {
+            Some(rack) => rack.nodes().to_vec(),
+            None => (0..config.node.len()).map(|at| NodeId(at as u16)).collect(),
+        };
         Self {
+            nodes,
+            joined,
             args,
             globals,
             rack,
@@ -62,22 +76,34 @@ impl<'a> TestRun<'a> {
         }
     }
 
-    /// A test on the kind of rack, and with the MTU and nodes, that the arguments name.
+    /// A test of this many measurements on the kind of rack, and with the MTU and nodes, that the
+    /// arguments name. A running rack is joined.
     ///
     /// # Errors
-    /// As for [`TestRun::new`], or flags contradict each other.
-    pub fn on_any_rack(args: &'a PerfArgs, globals: &'a Globals) -> Result<(Self, Mode), CliError> {
+    /// As for [`TestRun::new`], if flags contradict each other, or no rack runs.
+    pub fn on_any_rack(
+        args: &'a PerfArgs,
+        globals: &'a Globals,
+        steps: u32,
+    ) -> Result<Self, CliError> {
         let mode = Mode::of(args.simulated, &args.rack, globals)?;
         args.check_hosted(&mode)?;
         let mut config = mode.config(&args.rack, globals)?;
+        let joined = match mode {
+            Mode::Hosted(_) => {
+                let count = args.nodes.map_or(GUESTS, usize::from);
+                Some(RealRack::join(&config, count, (&args.rack, globals))?)
+            }
+            Mode::Embedded | Mode::Simulated => None,
+        };
         config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
-        if let Some(nodes) = args.nodes {
+        if let (Some(nodes), None) = (args.nodes, &joined) {
             let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
             config.node = (0..nodes).map(node).collect();
         }
         config.check()?;
-        let run = Self::of(args, globals, (mode.name(), config), 1);
-        Ok((run, mode))
+        let on = (mode.name(), config);
+        Ok(Self::of(args, globals, on, joined, steps))
     }
 
     /// The duration of each of `parts`, of the user's seconds or of `seconds`.
@@ -86,19 +112,37 @@ impl<'a> TestRun<'a> {
         Duration::from_secs_f64(seconds / f64::from(parts))
     }
 
-    /// The last node.
-    pub fn last(&self) -> NodeId {
-        NodeId(self.config.node.len() as u16 - 1)
+    /// Whether a running rack is measured.
+    pub fn is_hosted(&self) -> bool {
+        self.joined.is_some()
     }
 
-    /// An embedded rack, which `top` and `stat` can observe from now on.
+    /// The last node.
+    pub fn last(&self) -> NodeId {
+        self.nodes[self.nodes.len() - 1]
+    }
+
+    /// A rack in real time, which `top` and `stat` can observe from now on: the running one, or a
+    /// new one.
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn embedded(&self) -> Result<EmbeddedRack, CliError> {
-        let rack = EmbeddedRack::new(&self.config)?;
-        self.globals.live.watch(rack.observer());
-        Ok(rack)
+    pub fn real_rack(&self) -> Result<RealRack, CliError> {
+        match &self.joined {
+            Some(rack) => Ok(rack.clone()),
+            None => RealRack::embedded(&self.config, self.globals),
+        }
+    }
+
+    /// The rack of the requested kind: the running one, or a new one.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn own_rack(&self) -> Result<OwnRack, CliError> {
+        match self.args.simulated {
+            true => OwnRack::new(&self.config, true, self.globals),
+            false => Ok(self.real_rack()?.into()),
+        }
     }
 
     /// Runs groups of programs on a rack of this test, each group on its own thread.
@@ -107,7 +151,7 @@ impl<'a> TestRun<'a> {
     /// Those of the programs.
     pub fn drive<P: Program + Send + 'static>(
         &self,
-        rack: EmbeddedRack,
+        rack: RealRack,
         groups: Vec<Group<P>>,
         if_interrupted: Wish,
     ) -> Result<Vec<P>, CliError> {

@@ -1,19 +1,132 @@
-//! A rack of this process, embedded or simulated.
+//! The rack of a command: embedded, joined or simulated.
 
+use super::everywhere::Everywhere;
 use crate::capture::{CaptureReport, Recording};
-use crate::globals::Globals;
+use crate::globals::{Globals, RackArgs};
 use crate::outcome::CliError;
 use core::ops::Deref;
+use rackweave_base::NodeId;
 use rackweave_rack::testing::Taps;
 use rackweave_rack::{EmbeddedRack, Rack, RackConfig, SimulatedRack};
 use rackweave_verbs::Progress as Drive;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A rack of this process.
+/// A rack in real time: one in this process, or a running one, of which this process is some nodes.
+#[derive(Clone)]
+pub struct RealRack {
+    rack: Rack,
+    /// Drives all nodes that are here.
+    driver: Arc<dyn Drive>,
+    embedded: Option<EmbeddedRack>,
+    /// The nodes that are here, by number.
+    nodes: Arc<[NodeId]>,
+}
+
+impl Deref for RealRack {
+    type Target = Rack;
+
+    fn deref(&self) -> &Rack {
+        &self.rack
+    }
+}
+
+impl From<EmbeddedRack> for RealRack {
+    fn from(rack: EmbeddedRack) -> Self {
+        Self {
+            driver: rack.progress(),
+            nodes: rack.nodes_here().map(|node| node.id()).collect(),
+            rack: (*rack).clone(),
+            embedded: Some(rack),
+        }
+    }
+}
+
+impl RealRack {
+    /// Builds an embedded rack; `top` and `stat` can observe it from now on.
+    ///
+    /// # Errors
+    /// If the configuration is invalid or the programs do not fit the switch.
+    pub fn embedded(config: &RackConfig, globals: &Globals) -> Result<Self, CliError> {
+        let rack = EmbeddedRack::new(config)?;
+        globals.live.watch(rack.observer());
+        Ok(rack.into())
+    }
+
+    /// Joins the running rack of `config` as `count` guests, or as the nodes that the user names;
+    /// `top` and `stat` can observe it here, too.
+    ///
+    /// # Errors
+    /// If no rack runs there, it has not so many free places, or the user names another number of
+    /// nodes.
+    pub fn join(
+        config: &RackConfig,
+        count: usize,
+        (args, globals): (&RackArgs, &Globals),
+    ) -> Result<Self, CliError> {
+        let names: Vec<&str> = args.join_as.iter().map(String::as_str).collect();
+        let rack = match names.len() {
+            0 => Rack::join_guests(config, count)?,
+            given if given == count => Rack::join_as(config, &names)?,
+            given => {
+                return Err(CliError::usage(format!(
+                    "--as names {given} nodes, and {count} are needed"
+                )));
+            }
+        };
+        globals.live.watch(rack.observer());
+        Ok(Self {
+            driver: Arc::new(Everywhere(rack.nodes_here().collect())),
+            nodes: rack.nodes_here().map(|node| node.id()).collect(),
+            rack,
+            embedded: None,
+        })
+    }
+
+    /// The embedded rack, if it is one.
+    pub fn as_embedded(&self) -> Option<&EmbeddedRack> {
+        self.embedded.as_ref()
+    }
+
+    /// The nodes that are here, by number.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// What drives the rack on this thread.
+    pub fn driver(&self) -> &dyn Drive {
+        &*self.driver
+    }
+
+    /// What drives it on one of several threads, which has programs at these nodes: the other nodes
+    /// of a joined rack have threads of their own.
+    pub fn driver_of(&self, nodes: impl Iterator<Item = NodeId>) -> Arc<dyn Drive> {
+        if self.embedded.is_some() {
+            return self.driver.clone();
+        }
+        let mut ids: Vec<NodeId> = nodes.collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Arc::new(Everywhere(
+            ids.into_iter().map(|id| self.node_at(id)).collect(),
+        ))
+    }
+
+    /// What switch 0 has counted.
+    pub fn switch_counts(&self) -> BTreeMap<String, u64> {
+        let switches = self.statistics().switches;
+        let Some(first) = switches.into_iter().next() else {
+            return BTreeMap::new();
+        };
+        first.counters.into_iter().chain(first.drops).collect()
+    }
+}
+
+/// The rack of a command.
 pub enum OwnRack {
-    /// In real time, with the handle that drives it.
-    Embedded(EmbeddedRack, Arc<dyn Drive>),
+    /// In real time.
+    Real(RealRack),
     /// In virtual time.
     Simulated(SimulatedRack),
 }
@@ -23,16 +136,21 @@ impl Deref for OwnRack {
 
     fn deref(&self) -> &Rack {
         match self {
-            Self::Embedded(rack, _) => rack,
+            Self::Real(rack) => rack,
             Self::Simulated(rack) => rack,
         }
     }
 }
 
+impl From<RealRack> for OwnRack {
+    fn from(rack: RealRack) -> Self {
+        Self::Real(rack)
+    }
+}
+
 impl From<EmbeddedRack> for OwnRack {
     fn from(rack: EmbeddedRack) -> Self {
-        let driver = rack.progress();
-        Self::Embedded(rack, driver)
+        Self::Real(rack.into())
     }
 }
 
@@ -46,23 +164,22 @@ impl OwnRack {
         is_simulated: bool,
         globals: &Globals,
     ) -> Result<Self, CliError> {
-        if is_simulated {
-            return Ok(Self::Simulated(SimulatedRack::new(config)?));
-        }
-        let rack = EmbeddedRack::new(config)?;
-        globals.live.watch(rack.observer());
-        Ok(rack.into())
+        Ok(match is_simulated {
+            true => Self::Simulated(SimulatedRack::new(config)?),
+            false => Self::Real(RealRack::embedded(config, globals)?),
+        })
     }
 
     /// The simulated rack, if it is one.
     pub fn simulated(&self) -> Option<&SimulatedRack> {
         match self {
-            Self::Embedded(..) => None,
+            Self::Real(_) => None,
             Self::Simulated(rack) => Some(rack),
         }
     }
 
-    /// Starts a capture at the switch, if one is requested, in a new file at `path`.
+    /// Starts a capture at the switch, if one is requested, in a new file at `path`. The switch of
+    /// a joined rack is in another process, which records by itself.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -89,7 +206,11 @@ impl OwnRack {
     fn set_tap(&self, recording: Option<&Recording>) {
         let tap = recording.map(Recording::tap);
         match self {
-            Self::Embedded(rack, _) => rack.set_tap(tap),
+            Self::Real(rack) => {
+                if let Some(rack) = rack.as_embedded() {
+                    rack.set_tap(tap);
+                }
+            }
             Self::Simulated(rack) => rack.set_tap(tap),
         }
     }

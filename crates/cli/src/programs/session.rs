@@ -1,12 +1,12 @@
-//! Programs on a rack of this process, embedded or simulated, on this thread.
+//! Programs on a rack of any kind, on this thread.
 
-use super::{OwnRack, Port, Program, RealTime, RoundClock, Turn};
+use super::{OwnRack, Port, Program, RealRack, RealTime, RoundClock, Turn};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::{EmbeddedRack, Rack, RunEnd, SimulatedRack};
+use rackweave_rack::{Rack, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -105,7 +105,7 @@ impl<P: Program> Actor for ProgramActor<P> {
 }
 
 enum Kind<'r, P> {
-    Real(&'r EmbeddedRack, RealTime<'r, P>),
+    Real(&'r RealRack, RealTime<'r, P>),
     Virtual {
         rack: &'r mut SimulatedRack,
         slots: Vec<Rc<RefCell<Slot<P>>>>,
@@ -126,7 +126,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
     /// round.
     pub fn new(rack: &'r mut OwnRack, slice: Duration) -> Self {
         let kind = match rack {
-            OwnRack::Embedded(rack, driver) => Kind::Real(rack, RealTime::new(&**driver, true)),
+            OwnRack::Real(rack) => Kind::Real(rack, RealTime::new(rack.driver(), true)),
             OwnRack::Simulated(rack) => Kind::Virtual {
                 rack,
                 slots: Vec::new(),

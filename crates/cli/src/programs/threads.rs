@@ -1,12 +1,10 @@
 //! Groups of programs, in real time each on its own thread.
 
-use super::{OwnRack, Program, RealTime, Session, Watch};
+use super::{OwnRack, Program, RealRack, RealTime, Session, Watch};
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::NodeId;
-use rackweave_rack::EmbeddedRack;
-use rackweave_verbs::Progress as Drive;
 
 /// Programs with their nodes.
 pub type Group<P> = Vec<(NodeId, P)>;
@@ -19,9 +17,7 @@ pub fn run<P: Program + Send + 'static>(
     watch: &mut Watch<'_>,
 ) -> (Vec<P>, Result<(), CliError>) {
     match rack {
-        OwnRack::Embedded(rack, driver) if groups.len() > 1 => {
-            in_threads(rack, &**driver, groups, watch)
-        }
+        OwnRack::Real(rack) if groups.len() > 1 => in_threads(rack, groups, watch),
         rack => {
             let mut session = Session::new(rack, watch.slice);
             for (node, program) in groups.into_iter().flatten() {
@@ -35,8 +31,7 @@ pub fn run<P: Program + Send + 'static>(
 
 /// A program that fails ends all others; a group that only serves ends with the last other group.
 fn in_threads<P: Program + Send>(
-    rack: &EmbeddedRack,
-    driver: &dyn Drive,
+    rack: &RealRack,
     groups: Vec<Group<P>>,
     watch: &mut Watch<'_>,
 ) -> (Vec<P>, Result<(), CliError>) {
@@ -50,7 +45,8 @@ fn in_threads<P: Program + Send>(
         false => Wish::GoOn,
     };
     let work = |group: Group<P>, done: &AtomicU64, watch: &mut dyn FnMut(u64)| {
-        let mut programs = RealTime::new(driver, false);
+        let driver = rack.driver_of(group.iter().map(|(node, _)| *node));
+        let mut programs = RealTime::new(&*driver, false);
         let only_serves = group.iter().all(|(_, program)| program.is_server());
         for (node, program) in group {
             programs.add(rack.node_at(node), program);

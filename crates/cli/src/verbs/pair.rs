@@ -15,13 +15,6 @@ const BUFFER_BYTES: u64 = 1 << 20;
 /// Buffers are filled and checked in pieces of this size.
 const PIECE: usize = 64 << 10;
 
-/// Maximum number of queue pairs, and of messages in flight on each, also on the command line.
-const QUEUE_PAIRS_MAX: u32 = 4096;
-const DEPTH_MAX: u32 = 1 << 16;
-
-/// Maximum bytes of a message.
-const SIZE_MAX: u32 = 1 << 30;
-
 /// Sizes and numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,26 +30,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Refuses values that no command uses.
-    ///
-    /// # Errors
-    /// The first number out of range.
-    pub fn check(&self) -> Result<(), CliError> {
-        for (what, value, least, most) in [
-            ("size", self.size, 1, SIZE_MAX),
-            ("queue_pairs", self.queue_pairs, 1, QUEUE_PAIRS_MAX),
-            ("depth", self.depth, 1, DEPTH_MAX),
-            ("receives", self.receives, 0, DEPTH_MAX),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err(CliError::usage(format!(
-                    "{what} is {value}: {least} to {most} is possible"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// Bytes from one buffer to the next.
     pub fn stride(&self) -> u64 {
         u64::from(self.size).next_multiple_of(64)
@@ -268,43 +241,5 @@ mod tests {
         }
         bytes.swap(8, 16);
         assert_ne!(digest(&bytes), before);
-    }
-
-    #[test]
-    fn shapes_that_no_command_asks_for_are_refused() {
-        let good = Shape {
-            size: 64,
-            queue_pairs: 1,
-            depth: 1,
-            receives: 0,
-        };
-        assert!(good.check().is_ok());
-        for (bad, says) in [
-            (Shape { size: 0, ..good }, "size is 0"),
-            (
-                Shape {
-                    queue_pairs: 0,
-                    ..good
-                },
-                "queue_pairs is 0",
-            ),
-            (
-                Shape {
-                    depth: u32::MAX,
-                    ..good
-                },
-                "depth is 4294967295",
-            ),
-            (
-                Shape {
-                    receives: 65_537,
-                    ..good
-                },
-                "receives is 65537",
-            ),
-        ] {
-            let error = bad.check().unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        }
     }
 }

@@ -5,6 +5,7 @@ use super::report::finish;
 use super::{errors, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
+use crate::programs::RealRack;
 use rackweave_bench::index::{Access, IndexOptions, Job, Outcome, embedded, simulated};
 use rackweave_bench::ycsb::Nodes;
 use rackweave_rack::config::{Role, TopologyName};
@@ -15,12 +16,13 @@ use serde_json::json;
 /// # Errors
 /// If the arguments or the configuration are invalid, or the rack cannot do what is requested.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let job = plan(args, globals)?;
+    let (job, joined) = plan(args, globals)?;
     let explain = |error| errors::explain(&error, args);
     job.options.check().map_err(explain)?;
-    let outcome = with_progress(globals, |progress| match args.simulated {
-        true => simulated::run(&job, progress),
-        false => {
+    let outcome = with_progress(globals, |progress| match (args.simulated, &joined) {
+        (true, _) => simulated::run(&job, progress),
+        (false, Some(rack)) => embedded::run_on(rack, &job, progress),
+        (false, None) => {
             let rack = embedded::rack(&job)?;
             globals.live.watch(rack.observer());
             embedded::run_on(&rack, &job, progress)
@@ -32,11 +34,11 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     report(args, globals, &job, &outcome)
 }
 
-fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
-    let mut config = super::config(args, globals, "index")?;
+fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), CliError> {
     let access = access(args)?;
     let endpoints = args.endpoints.unwrap_or(1);
-    if globals.args.config.is_none() {
+    let (mut config, joined) = super::config(args, endpoints.into(), globals)?;
+    if globals.args.config.is_none() && joined.is_none() {
         let compute = match access {
             Access::Local => 1,
             _ => args.nodes.unwrap_or(2),
@@ -47,7 +49,10 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
             config.switch.topology = TopologyName::Two;
         }
     }
-    let nodes = super::nodes(args, &config)?;
+    let nodes = match &joined {
+        Some(rack) => super::nodes_of(rack, endpoints.into()),
+        None => super::nodes(args, &config)?,
+    };
     let defaults = IndexOptions::default();
     let node_size = args.node_size.unwrap_or(defaults.node_size.into());
     let options = IndexOptions {
@@ -60,11 +65,12 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
         cache_bytes: args.cache.unwrap_or(defaults.cache_bytes),
         server_threads: args.server_threads.unwrap_or(defaults.server_threads),
     };
-    Ok(Job {
+    let job = Job {
         config,
         nodes,
         options,
-    })
+    };
+    Ok((job, joined))
 }
 
 /// How threads access the tree. Options without a meaning for that access are refused.

@@ -12,10 +12,12 @@ mod report;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
+use crate::programs::RealRack;
 use crate::progress::Progress;
 use args::{Target, YcsbArgs};
 use rackweave_bench::ycsb::{self as bench, Load, Nodes, Phase, YcsbError};
 use rackweave_rack::RackConfig;
+use rackweave_rack::config::Role;
 use rackweave_workload::ycsb::YcsbOptions;
 
 /// Default number of a thread's operations in flight.
@@ -67,16 +69,37 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
     }
 }
 
-/// The configuration of the requested rack, which must support `what`.
-fn config(args: &YcsbArgs, globals: &Globals, what: &str) -> Result<RackConfig, CliError> {
+/// The configuration of the requested rack. A running one is joined as as many guests as the run
+/// has compute nodes, and as `others`, which come first.
+fn config(
+    args: &YcsbArgs,
+    others: usize,
+    globals: &Globals,
+) -> Result<(RackConfig, Option<RealRack>), CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    if let Mode::Hosted(_) = mode {
-        return Err(CliError::usage(format!(
-            "a hosted rack has no {what} yet; leave --hosted away, or use a configuration without \
-             [hosted]",
-        )));
+    let config = mode.config(&args.rack, globals)?;
+    let joined = match mode {
+        Mode::Hosted(_) => {
+            let count = others + usize::from(args.nodes.unwrap_or(2));
+            Some(RealRack::join(&config, count, (&args.rack, globals))?)
+        }
+        Mode::Embedded | Mode::Simulated => None,
+    };
+    Ok((config, joined))
+}
+
+/// The roles of the nodes of a running rack that are here: `others` of them come before those with
+/// workers.
+fn nodes_of(rack: &RealRack, others: usize) -> Nodes {
+    let (others, compute) = rack.nodes().split_at(others);
+    let config = rack.config();
+    let first = |role| config.nodes_of(role).first().copied();
+    Nodes {
+        compute: compute.to_vec(),
+        storage: others.first().copied().unwrap_or(compute[0]),
+        memory: first(Role::Memory),
+        dpu: others.get(1).copied(),
     }
-    mode.config(&args.rack, globals)
 }
 
 /// The requested nodes.

@@ -5,6 +5,7 @@ use super::report::finish;
 use super::{errors, simulated_or, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
+use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded, simulated};
 use rackweave_bench::ycsb::{Nodes, YcsbError};
@@ -22,8 +23,11 @@ const BUFFER_SIMULATED: u64 = 2 << 20;
 /// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the
 /// store cannot be created or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let job = plan(args, globals)?;
+    let (job, joined) = plan(args, globals)?;
     let explain = |error| errors::explain(&error, args);
+    if let Some(rack) = joined {
+        return on_running(args, globals, &rack, job);
+    }
     job.options.check().map_err(explain)?;
     let (medium, store) = medium(args, &job).map_err(explain)?;
     let outcome = with_progress(globals, |progress| match args.simulated {
@@ -44,18 +48,51 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     report(args, globals, (&job, &store), &outcome)
 }
 
-fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
-    let mut config = super::config(args, globals, "page store")?;
+/// Runs on the pages of a running rack: in its first store, which others may use, with the buffer
+/// frames that its nodes have.
+fn on_running(
+    args: &YcsbArgs,
+    globals: &Globals,
+    rack: &RealRack,
+    mut job: Job,
+) -> Result<Verdict, CliError> {
+    let explain = |error| errors::explain(&error, args);
+    let made = job.options.of_rack(rack, &job.nodes);
+    let (options, service) = made.map_err(explain)?;
+    job.options = options;
+    job.options.check().map_err(explain)?;
+    let store = service.stores().first();
+    let store = store.ok_or_else(|| CliError::run("the rack has no store"))?;
+    let outcome = with_progress(globals, |progress| {
+        embedded::run_with(&service, store.pages, &job, progress)
+    });
+    match outcome.map_err(explain)? {
+        Some(outcome) => report(args, globals, (&job, &store.name), &outcome),
+        None => Ok(Verdict::Failed),
+    }
+}
+
+fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), CliError> {
+    let (mut config, joined) = super::config(args, 0, globals)?;
+    if let (Some(flag), true) = (of_own_store(args), joined.is_some()) {
+        return Err(CliError::usage(format!(
+            "{flag} is for a rack of one's own; a running rack has its pages, stores and buffer \
+             frames already"
+        )));
+    }
     if args.simulated && (args.file.is_some() || args.memory || args.double_write) {
         return Err(CliError::usage(
             "the store of a simulated rack lies in memory behind modelled SSDs; leave --file, \
              --memory and --double-write away",
         ));
     }
-    if globals.args.config.is_none() {
+    if globals.args.config.is_none() && joined.is_none() {
         config.node = Nodes::configs(args.nodes.unwrap_or(2), &[Role::Memory]);
     }
-    let mut nodes = super::nodes(args, &config)?;
+    let mut nodes = match &joined {
+        Some(rack) => super::nodes_of(rack, 0),
+        None => super::nodes(args, &config)?,
+    };
     if let Some(name) = &args.fallback {
         let at = config.node.iter().position(|node| node.name == *name);
         let at = at.ok_or_else(|| {
@@ -75,13 +112,32 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
         buffer_bytes: args.buffer.unwrap_or(buffer),
         indexed: args.indexed,
         reuse: args.reuse,
+        shared: false,
         records_there: args.records,
     };
-    Ok(Job {
+    let job = Job {
         config,
         nodes,
         options,
-    })
+    };
+    Ok((job, joined))
+}
+
+/// A given flag that shapes a store or pools of one's own.
+fn of_own_store(args: &YcsbArgs) -> Option<&'static str> {
+    let flags = [
+        (args.page_size.is_some(), "--page-size"),
+        (args.buffer.is_some(), "--buffer"),
+        (args.indexed.is_some(), "--indexed"),
+        (args.fallback.is_some(), "--fallback"),
+        (args.file.is_some(), "--file"),
+        (args.reuse, "--reuse"),
+        (args.memory, "--memory"),
+        (args.double_write, "--double-write"),
+    ];
+    flags
+        .into_iter()
+        .find_map(|(given, flag)| given.then_some(flag))
 }
 
 /// Prints the results.

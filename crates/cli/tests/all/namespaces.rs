@@ -58,6 +58,6 @@ fn demo_between_namespaces(link: &str) {
     let mtu = err
         .lines()
         .filter(|line| line.contains(" yes ") && line.contains(" 1024 "));
-    assert_eq!(mtu.count(), 2, "{err}");
+    assert_eq!(mtu.count(), 1, "{err}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

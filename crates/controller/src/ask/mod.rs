@@ -397,15 +397,8 @@ requests! {
         number: u16,
         /// Its address.
         ip: Ipv4Addr,
-        /// Its ends of clients' queue pairs.
-        pairs: Vec<Qpn>,
     } -> Result<(), IndexLoadError> = |services: controller, site| {
-        let registry = controller.index_mut();
-        let mut pairs = pairs.iter();
-        pairs
-            .try_for_each(|&qpn| registry.set_query(site, (ip, qpn), None))
-            .and_then(|()| registry.set_udp_server(site, ip, None))
-            .and_then(|()| registry.set_server(site, number, None))
+        controller.index_mut().remove_server(site, number, ip)
     };
 
     /// Leads queries on a client's queue pair from now on, or drops them.

@@ -72,6 +72,28 @@ impl IndexRegistry {
         Ok(())
     }
 
+    /// Removes a server that is at an address, with all queue pairs that lead to it.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn remove_server(
+        &mut self,
+        site: &mut dyn Site,
+        server: u16,
+        ip: Ipv4Addr,
+    ) -> Result<(), IndexLoadError> {
+        let queries = self.queries.iter();
+        let of_it = queries.filter(|(_, entry)| entry.server == server);
+        let of_it: Vec<_> = of_it.map(|(&at, _)| at).collect();
+        for at in of_it {
+            self.set_query(site, at, None)?;
+        }
+        if self.udp_servers.get(&ip) == Some(&server) {
+            self.set_udp_server(site, ip, None)?;
+        }
+        self.set_server(site, server, None)
+    }
+
     pub(super) fn check_server(&self, server: Option<u16>) -> Result<(), IndexLoadError> {
         match server.filter(|server| !self.servers.contains_key(server)) {
             Some(server) => Err(IndexLoadError::UnknownServer { server }),

@@ -2,9 +2,10 @@
 
 use super::tree::Tree;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
+use serde::{Deserialize, Serialize};
 
 /// A consistent copy of an inner tree node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutlineNode {
     /// Its index in the block.
     pub index: u32,

@@ -17,7 +17,7 @@ const BATCH_DEFAULT: u32 = 1024;
 const INLINE_DEFAULT: u32 = 236;
 
 /// Configuration of a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClientConfig {
     /// Maximum number of requests in flight: 1 to 65535. As many receive requests are posted, plus
     /// one.

@@ -57,6 +57,7 @@ fn defaults(section: &str) -> toml::Table {
     };
     let config = RackConfig {
         node: vec![node],
+        guest: vec![GuestConfig::new(1)],
         store: vec![StoreConfig::in_memory("s", "a", 65_536)],
         hosted: Some(HostedSection::default()),
         ..RackConfig::default()
@@ -75,10 +76,11 @@ fn defaults(section: &str) -> toml::Table {
     }
 }
 
-/// Settings that a node or a store cannot do without.
-const NEEDED: [(&str, &str); 5] = [
+/// Settings that a node, guests or a store cannot do without.
+const NEEDED: [(&str, &str); 6] = [
     ("node", "name"),
     ("node", "role"),
+    ("guest", "count"),
     ("store", "name"),
     ("store", "node"),
     ("store", "bytes"),

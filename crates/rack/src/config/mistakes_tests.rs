@@ -27,6 +27,7 @@ fn all_sections_are_known() {
         "",
         "node",
         "node.faults",
+        "guest",
         "store",
         "switch",
         "transfer",
@@ -277,7 +278,7 @@ fn what_a_message_quotes_is_one_line_too() {
     for (text, expected) in [
         (
             "[[node]]\nname = 's'\nrole = \"ota\\rge\"".to_owned(),
-            "rack.toml:3:8: unknown variant `ota\\rge`; known ones: compute, memory, storage, dpu",
+            "rack.toml:3:8: unknown variant `ota\\rge`; known ones: compute, memory, storage, dpu, guest",
         ),
         (
             "\"se\\u001bed\" = 1".to_owned(),

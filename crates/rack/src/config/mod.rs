@@ -4,13 +4,14 @@
 //! are refused with the nearest known name; values are checked before anything is built.
 //!
 //! [`RackConfig`] is the whole configuration; `sections` is about the whole rack, `node` about one
-//! node, `store` about the storage of pages, `faults` about injected faults, `hosted` about
+//! node, `guest` about places for programs, `store` about the storage of pages, `faults` about injected faults, `hosted` about
 //! processes and `topology` about several switches. `check` has the rules for values, `syntax` the
 //! messages for refused text.
 
 mod check;
 pub(crate) mod choices;
 mod faults;
+mod guest;
 pub(crate) mod hosted;
 pub mod nearest;
 mod node;
@@ -26,6 +27,7 @@ use std::path::Path;
 
 pub use check::ConfigError;
 pub use faults::{FaultSection, NodeFaults};
+pub use guest::GuestConfig;
 pub use hosted::{HostedSection, LinkKind, SecurityKind};
 pub use node::{Endianness, NodeConfig, Role};
 pub use sections::{
@@ -49,6 +51,10 @@ pub struct RackConfig {
     pub driver_threads: u32,
     /// The nodes.
     pub node: Vec<NodeConfig>,
+    /// Places for guests. [`RackConfig::parse`] turns them into nodes behind the others, so it
+    /// leaves none here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guest: Vec<GuestConfig>,
     /// Stores of pages: namespaces of NVMe targets on storage nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreConfig>,
@@ -83,6 +89,7 @@ impl Default for RackConfig {
                 NodeConfig::new("compute0", Role::Compute),
                 NodeConfig::new("compute1", Role::Compute),
             ],
+            guest: Vec::new(),
             store: Vec::new(),
             switch: SwitchSection::default(),
             transfer: TransferSection::default(),
@@ -124,9 +131,11 @@ impl RackConfig {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let config: Self =
             toml::from_str(text).map_err(|error| syntax::refusal(text, name, &error))?;
-        let checked = config.check();
-        checked.map_err(|error| syntax::at_its_place(text, name, error))?;
-        Ok(config)
+        let checked = config.seat_guests().and_then(|config| {
+            config.check()?;
+            Ok(config)
+        });
+        checked.map_err(|error| syntax::at_its_place(text, name, error))
     }
 
     /// The configuration as TOML text.

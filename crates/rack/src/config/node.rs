@@ -19,6 +19,8 @@ rackweave_base::named! {
         Storage = "storage",
         /// A data processing unit.
         Dpu = "dpu",
+        /// A place for a program that joins a hosted rack without a name of its own.
+        Guest = "guest",
     }
 }
 

@@ -26,7 +26,7 @@ pub struct HostedRack {
 }
 
 fn dial(config: &RackConfig, session: u64) -> Result<Connection, HostedError> {
-    connect(config, OPERATOR_NAME, PURPOSE_COMMAND, session.into())
+    connect(config, OPERATOR_NAME, PURPOSE_COMMAND, session)
 }
 
 impl HostedRack {
@@ -113,7 +113,10 @@ impl HostedRack {
         let deadline = std::time::Instant::now() + limit;
         loop {
             let status = self.status()?;
+            let own = self.config.residents().map(|node| node.name.as_str());
+            let own: Vec<&str> = own.collect();
             let absent = status.nodes.iter().filter(|node| !node.joined);
+            let absent = absent.filter(|node| own.contains(&node.name.as_str()));
             let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
             if absent.is_empty() {
                 return Ok(status);

@@ -1,18 +1,18 @@
 //! A rack of processes, as seen by a program that is one or more of its nodes.
 
+use super::again::{dial, share};
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
-use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess};
+use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
 use super::services::Services;
-use super::{CONNECT_LIMIT, HostedError, connect};
+use super::{HostedError, unless_absent};
 use crate::build::Kind;
-use crate::config::{LinkKind, RackConfig};
+use crate::config::{RackConfig, Role};
 use crate::statistics::RackStatistics;
 use crate::{Backend, NamedService, ProcessError, Rack};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_control::{Connection, ControlError};
-use rackweave_controller::Named;
-use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request, ShareName};
+use rackweave_control::Connection;
+use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request};
 use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
 use serde_json::Value;
@@ -24,9 +24,6 @@ use std::time::Duration as Time;
 
 /// Time limit for joining a rack.
 const JOIN_LIMIT: Time = Time::from_secs(5);
-
-/// Interval between two attempts to connect.
-const RETRY_AFTER: Time = Time::from_millis(20);
 
 /// Time limit for an answer of the controller, in addition to the time after which it gives up a
 /// silent node.
@@ -45,13 +42,50 @@ impl Rack {
         Self::join_as(&config, &[node])
     }
 
-    /// The same as one or several nodes, with a configuration that has been read. Of several, none
-    /// may be connected by shared memory: they have one memory, which is named after one node.
+    /// The same as one or several nodes, with a configuration that has been read. They share one
+    /// memory.
     ///
     /// # Errors
     /// As for [`Rack::join`].
     pub fn join_as(config: &RackConfig, nodes: &[&str]) -> Result<Self, HostedError> {
-        Ok(Self::new(Arc::new(JoinedRack::new(config, nodes)?)))
+        let mut rack = JoinedRack::new(config)?;
+        for name in nodes {
+            rack.add(name, true)?;
+        }
+        rack.finish()
+    }
+
+    /// Joins a running rack of processes as a guest: at a place of a section `[[guest]]` of the
+    /// configuration that no other process has.
+    ///
+    /// # Errors
+    /// If all places are taken, and as for [`Rack::join`].
+    pub fn join_guest(config: impl AsRef<Path>) -> Result<Self, HostedError> {
+        let config = RackConfig::read(config.as_ref()).map_err(crate::RackError::from)?;
+        Self::join_guests(&config, 1)
+    }
+
+    /// The same at several places, with a configuration that has been read.
+    ///
+    /// # Errors
+    /// As for [`Rack::join_guest`].
+    pub fn join_guests(config: &RackConfig, count: usize) -> Result<Self, HostedError> {
+        let mut rack = JoinedRack::new(config)?;
+        let places = config.nodes_of(Role::Guest);
+        let mut left = places.iter();
+        for _ in 0..count {
+            loop {
+                let Some(place) = left.next() else {
+                    let places = places.len();
+                    return Err(HostedError::NoPlace { count, places });
+                };
+                match rack.add(&config.node[usize::from(place.0)].name, false) {
+                    Err(error) if error.is_taken() => {}
+                    added => break added?,
+                }
+            }
+        }
+        rack.finish()
     }
 }
 
@@ -75,85 +109,106 @@ struct Joined {
     thread: Option<JoinHandle<()>>,
 }
 
-struct JoinedRack {
+impl Joined {
+    fn new(process: Arc<NodeProcess>, thread: Option<JoinHandle<()>>) -> Self {
+        Self {
+            process,
+            asking: Mutex::new(None),
+            calling: Mutex::new(None),
+            services: Services::default(),
+            thread,
+        }
+    }
+}
+
+pub(super) struct JoinedRack {
     config: RackConfig,
-    memory: Memory,
+    process: NodesProcess,
     /// The nodes that are here, by number.
     nodes: Vec<Option<Joined>>,
-    page_alarm: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
 }
 
 impl JoinedRack {
-    fn new(config: &RackConfig, names: &[&str]) -> Result<Self, HostedError> {
-        let hosted = config.hosted();
-        let kind = |name: &&&str| {
-            let node = config.node.iter().find(|node| node.name == **name);
-            node.map(|node| node.link_kind(&hosted))
+    /// A process that is no node yet.
+    fn new(config: &RackConfig) -> Result<Self, HostedError> {
+        let names: Vec<&str> = config.node.iter().map(|node| node.name.as_str()).collect();
+        Ok(Self {
+            config: config.clone(),
+            process: NodesProcess::new(config, &names)?,
+            nodes: config.node.iter().map(|_| None).collect(),
+            stop: Arc::default(),
+        })
+    }
+
+    /// Makes the process a node, and waits until the controller has admitted it.
+    fn add(&mut self, name: &str, waits_for_name: bool) -> Result<(), HostedError> {
+        let options = NodeOptions {
+            config: self.config.clone(),
+            name: name.to_owned(),
+            controller: None,
+            jobs: Arc::new(NoJobs),
+            serves_stores: false,
+            waits_for_name,
         };
-        let shared = names
-            .iter()
-            .filter(|name| kind(name) == Some(LinkKind::SharedMemory));
-        if names.len() > 1 && shared.count() > 0 {
-            return Err(HostedError::SharedBySeveral);
+        let process = NodeProcess::with(options, &self.process);
+        let process = process.map_err(|error| unless_absent(&self.config.hosted(), error))?;
+        let process = Arc::new(process);
+        let (report, reported) = channel();
+        let (running, stop) = (process.clone(), self.stop.clone());
+        let thread = std::thread::Builder::new().name(format!("node-{name}"));
+        let thread = thread.spawn(move || {
+            let watch = |event| _ = report.send(Ok(event));
+            if let Err(error) = running.run(&stop, &watch) {
+                let _ = report.send(Err(error));
+            }
+        });
+        let thread = thread.map_err(|error| HostedError::System {
+            what: "no thread for the node",
+            error,
+        })?;
+        let node = usize::from(process.node().0);
+        self.nodes[node] = Some(Joined::new(process, Some(thread)));
+        let joined = wait_until_joined(&reported, std::time::Instant::now() + JOIN_LIMIT);
+        // The controller admits this connection once it has admitted the node.
+        let asking = joined.and_then(|()| dial(&self.config, name, PURPOSE_MEMBER));
+        let place = &mut self.nodes[node];
+        match asking {
+            Ok(connection) => {
+                if let Some(joined) = place {
+                    joined.asking = Mutex::new(Some(connection));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Its thread has ended.
+                place.take_if(|_| error.is_taken());
+                Err(error)
+            }
         }
-        if names.is_empty() {
+    }
+
+    /// The rack, once the process is a node.
+    fn finish(self) -> Result<Rack, HostedError> {
+        if self.nodes.iter().all(Option::is_none) {
             let (name, hint) = (String::new(), "name one at least".to_owned());
             return Err(HostedError::NoSuchNode { name, hint });
         }
-        let mut rack = Self {
-            config: config.clone(),
-            memory: NodeProcess::memory_for(config, names)?,
-            nodes: config.node.iter().map(|_| None).collect(),
-            page_alarm: Arc::default(),
+        Ok(Rack::new(Arc::new(self)))
+    }
+
+    /// The rack as seen by the process of a node.
+    pub fn of(process: Arc<NodeProcess>) -> Self {
+        let config = process.config().clone();
+        let mut nodes: Vec<_> = config.node.iter().map(|_| None).collect();
+        let (at, shared) = (usize::from(process.node().0), process.process().clone());
+        nodes[at] = Some(Joined::new(process, None));
+        Self {
+            config,
+            process: shared,
+            nodes,
             stop: Arc::default(),
-        };
-        let epoch = std::time::Instant::now();
-        let mut events = Vec::new();
-        for name in names {
-            let options = NodeOptions {
-                config: config.clone(),
-                name: (*name).to_owned(),
-                controller: None,
-                jobs: Arc::new(NoJobs),
-                serves_stores: false,
-            };
-            let process =
-                NodeProcess::with(options, (rack.memory.clone(), epoch), &rack.page_alarm)?;
-            let (report, reported) = channel();
-            let (process, stop) = (Arc::new(process), rack.stop.clone());
-            let running = process.clone();
-            let thread = std::thread::Builder::new().name(format!("node-{name}"));
-            let thread = thread.spawn(move || {
-                let watch = |event| _ = report.send(Ok(event));
-                if let Err(error) = running.run(&stop, &watch) {
-                    let _ = report.send(Err(error));
-                }
-            });
-            let thread = thread.map_err(|error| HostedError::System {
-                what: "no thread for the node",
-                error,
-            })?;
-            let node = process.node();
-            rack.nodes[usize::from(node.0)] = Some(Joined {
-                process,
-                asking: Mutex::new(None),
-                calling: Mutex::new(None),
-                services: Services::default(),
-                thread: Some(thread),
-            });
-            events.push(reported);
         }
-        let deadline = std::time::Instant::now() + JOIN_LIMIT;
-        events
-            .iter()
-            .try_for_each(|reported| wait_until_joined(reported, deadline))?;
-        // The controller admits this connection once it has admitted the node.
-        for joined in rack.nodes.iter_mut().flatten() {
-            let connection = dial(config, joined.process.name(), PURPOSE_MEMBER)?;
-            joined.asking = Mutex::new(Some(connection));
-        }
-        Ok(rack)
     }
 
     /// The first of the nodes.
@@ -200,44 +255,6 @@ impl JoinedRack {
     }
 }
 
-/// Connects a node that has joined to the controller once more.
-///
-/// # Errors
-/// If the node is not in the rack, or the controller does not answer.
-pub(super) fn dial(
-    config: &RackConfig,
-    node: &str,
-    purpose: &str,
-) -> Result<Connection, HostedError> {
-    let deadline = std::time::Instant::now() + CONNECT_LIMIT;
-    loop {
-        match connect(config, node, purpose, Value::Null) {
-            // It joins again soon, if it has lost the controller.
-            Err(HostedError::Control(
-                ControlError::Refused { .. } | ControlError::Unreachable { .. },
-            )) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
-            other => return other,
-        }
-    }
-}
-
-/// Gives a name to a service of a node, over a connection for this alone: the thread of services
-/// does so, too, when the controller was lost.
-fn share(config: &RackConfig, node: (&str, NodeId), name: &str) -> Result<(), ProcessError> {
-    let (of, node) = node;
-    let (name, what) = (name.to_owned(), Named::Service(node));
-    let request = ShareName { name, what }.into_request();
-    let mut connection = dial(config, of, PURPOSE_MEMBER).map_err(|_| AskError::NoAnswer)?;
-    let reply = connection.request(&MemberRequest::Ask(Box::new(request)), CONNECT_LIMIT);
-    match reply.map_err(|_| AskError::NoAnswer)? {
-        MemberReply::Answer(reply) => {
-            ShareName::answer_of(*reply?).ok_or(AskError::NoAnswer)??;
-            Ok(())
-        }
-        _ => Err(AskError::NoAnswer.into()),
-    }
-}
-
 /// Waits until a node has joined the rack.
 fn wait_until_joined(
     reported: &Receiver<Result<NodeEvent, HostedError>>,
@@ -271,7 +288,7 @@ impl Backend for JoinedRack {
     }
 
     fn memory(&self) -> &Memory {
-        &self.memory
+        &self.process.memory
     }
 
     fn now(&self) -> Instant {
@@ -292,7 +309,7 @@ impl Backend for JoinedRack {
     }
 
     fn page_alarm(&self) -> Arc<AtomicBool> {
-        self.page_alarm.clone()
+        self.process.page_alarm.clone()
     }
 
     fn set_target(
@@ -302,7 +319,7 @@ impl Backend for JoinedRack {
         namespaces: Vec<Box<dyn Medium>>,
     ) -> Result<(), TargetError> {
         let joined = self.here(node).ok_or(rackweave_verbs::CqError::NoAnswer)?;
-        let memory = &self.memory;
+        let memory = &self.process.memory;
         joined
             .process
             .set_target(|nic| Target::new(config, nic, memory, namespaces))

@@ -45,6 +45,8 @@ pub(super) struct NodeHello {
     pub pid: u32,
     /// A random number that changes when the node forgets what the controller has made there.
     pub incarnation: u64,
+    /// The number of its process's memory, which nodes of one process share.
+    pub memory: u64,
 }
 
 /// The controller's reply to a node that it admits.

@@ -19,6 +19,7 @@
 //! * [`SwitchProcess`]: the switch and the controller.
 //! * [`HostedRack`]: a command's interface to a running rack.
 
+mod again;
 mod client;
 mod flow_names;
 mod joined;
@@ -28,6 +29,7 @@ mod ports;
 mod pump;
 mod runtime;
 mod services;
+mod serving;
 mod switch;
 
 pub use client::HostedRack;
@@ -39,6 +41,7 @@ pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 use crate::build::RackError;
 use crate::config::{HostedSection, RackConfig, SecurityKind};
 use rackweave_control::{Connection, ControlError, Identity, Introduction, KeyError, Security};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +54,14 @@ pub enum HostedError {
     /// The control connection failed.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// Nothing listens where the controller should be.
+    #[error("no rack runs at {control}: {error}; start one with `rackweave up`")]
+    NotRunning {
+        /// The controller's address.
+        control: SocketAddr,
+        /// The error of the system.
+        error: std::io::Error,
+    },
     /// A key is missing or invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -93,12 +104,17 @@ pub enum HostedError {
         /// The last cause.
         why: String,
     },
-    /// A process that is several nodes has one memory, which cannot be that of several.
+    /// There are not enough free places for guests.
     #[error(
-        "a process that is several nodes has none by shared memory; give them another `link`, or a \
-         process each"
+        "{count} places for guests are needed, and of the {places} of the rack too few are free; \
+         raise `count` of a [[guest]] in its configuration"
     )]
-    SharedBySeveral,
+    NoPlace {
+        /// The places that are needed.
+        count: usize,
+        /// The places that the configuration has.
+        places: usize,
+    },
     /// A link cannot be made.
     #[error("the {kind} link of {node}: {problem}")]
     Link {
@@ -125,6 +141,16 @@ pub enum HostedError {
     },
 }
 
+impl HostedError {
+    /// Whether another process has the name of a node.
+    pub(crate) fn is_taken(&self) -> bool {
+        let Self::Control(ControlError::Refused { reason, .. }) = self else {
+            return false;
+        };
+        reason.contains("taken")
+    }
+}
+
 /// How a process called `name` authenticates itself.
 pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, HostedError> {
     Ok(match hosted.security {
@@ -136,22 +162,41 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects a process called `name` to the controller.
+/// An error of preparing to use the rack, or, if no rack runs, that: it comes before missing keys,
+/// which `rackweave up` makes.
+fn unless_absent(hosted: &HostedSection, error: HostedError) -> HostedError {
+    let control = hosted.control;
+    match (error, TcpStream::connect_timeout(&control, CONNECT_LIMIT)) {
+        (HostedError::Key(KeyError::Missing { .. }), Err(error)) => {
+            HostedError::NotRunning { control, error }
+        }
+        (error, _) => error,
+    }
+}
+
+/// Connects a process called `name` to the controller. A member's `number` is that of its process,
+/// a command's the one that it has drawn.
 fn connect(
     config: &RackConfig,
     name: &str,
     purpose: &str,
-    body: serde_json::Value,
+    number: u64,
 ) -> Result<Connection, HostedError> {
     let hosted = config.hosted();
     let introduction = Introduction {
         purpose: purpose.into(),
         rack: format!("{:016x}", config.agreement()),
-        body,
+        body: number.into(),
     };
-    let security = security(&hosted, name)?;
-    let made = Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT);
-    Ok(made?.0)
+    let security = security(&hosted, name).map_err(|error| unless_absent(&hosted, error))?;
+    let control = hosted.control;
+    match Connection::connect(control, &security, introduction, CONNECT_LIMIT) {
+        Ok((connection, _)) => Ok(connection),
+        Err(ControlError::Unreachable { error, .. }) => {
+            Err(HostedError::NotRunning { control, error })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Runs `act`, the work of a thread that the process cannot do without, and aborts the process if

@@ -3,8 +3,9 @@
 //! The controller passes requests on over a connection of their own, and a thread answers them one
 //! after the other. So a service may ask the controller while it answers.
 
+use super::HostedError;
+use super::again::dial;
 use super::messages::{PURPOSE_SERVER, ServiceCall};
-use super::{HostedError, joined};
 use crate::config::RackConfig;
 use crate::{NamedService, ProcessError};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +57,7 @@ impl Services {
     ) -> Result<(), ProcessError> {
         let mut thread = held(&self.thread);
         if thread.is_none() {
-            let connection = joined::dial(config, node, PURPOSE_SERVER);
+            let connection = dial(config, node, PURPOSE_SERVER);
             let connection = connection.map_err(refused)?;
             let serving = Serving {
                 by_name: self.by_name.clone(),
@@ -123,7 +124,7 @@ impl Serving {
     }
 
     fn dial_again(&self) -> Result<Connection, HostedError> {
-        let connection = joined::dial(&self.config, &self.node, PURPOSE_SERVER)?;
+        let connection = dial(&self.config, &self.node, PURPOSE_SERVER)?;
         let names: Vec<String> = held(&self.by_name).keys().cloned().collect();
         for name in names {
             (self.share)(&name);

@@ -4,20 +4,23 @@
 //! This module sets up and connects, for [`crate::services::IndexService`]. Polling server threads
 //! and clients is left to the caller: a thread in an embedded rack, an actor in a simulated one.
 //!
-//! An endpoint acts on its own node, and a user on its own ([`Attached`]). A user sends an endpoint
-//! an [`EndpointRequest`], which can travel to the endpoint's process.
+//! An endpoint acts on its own node, and a user on its own ([`Attached`]). Whoever wants something
+//! from an endpoint asks the agent of its node, which may be in another process (`agent`).
 
+pub(crate) mod agent;
 mod attached;
 pub mod network;
 mod running;
+pub(crate) mod serving;
 pub(crate) mod set_up;
 mod shared;
 
 pub use attached::{Attach, Attached};
-pub use running::{Accepted, Purpose};
 pub use shared::{Shared, SharedDatagramServer, SharedServer};
 
 use crate::Rack;
+use crate::rack::AgentError;
+use agent::{EndpointName, EndpointReply, EndpointRequest, IndexAgent};
 use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::NodeId;
 use rackweave_controller::LaneError;
@@ -30,9 +33,9 @@ use rackweave_endpoint::index::{
 };
 use rackweave_endpoint::rpc::{RpcError, ServerConfig};
 use rackweave_verbs::BindError;
-use running::Running;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::vec;
 
 /// One endpoint of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -141,54 +144,41 @@ pub enum IndexSetUpError {
     /// The index does not answer datagrams.
     #[error("the index answers no datagrams; set IndexOptions::datagrams")]
     NoDatagrams,
-    /// The endpoint's process refused.
+    /// The endpoint's node is in another process, which serves no indexes, or in none.
+    #[error(
+        "no process serves {endpoint}: start `rackweave node {node}`, or call Rack::serve_others in \
+         the program that is {node}"
+    )]
+    NoProcess {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// The name of its node.
+        node: String,
+    },
+    /// The endpoint's process refused, or does not answer.
     #[error("the process that has {0} refused: {1}")]
     Refused(EndpointId, String),
 }
 
-/// A request of a user of an index to one of its endpoints. Data, so that it can travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum EndpointRequest {
-    /// Make queue pairs for one more user.
-    Accept(EndpointId, Purpose),
-    /// They are connected: requests will arrive.
-    Open(EndpointId, Accepted),
-    /// They are no longer used.
-    Release(EndpointId, Accepted),
-}
-
-/// An endpoint's reply: the queue pairs, if any were requested, or why it failed.
-pub type EndpointReply = Result<Option<Accepted>, String>;
-
-impl EndpointRequest {
-    fn endpoint(&self) -> EndpointId {
-        match *self {
-            Self::Accept(endpoint, _) | Self::Open(endpoint, _) | Self::Release(endpoint, _) => {
-                endpoint
-            }
-        }
-    }
-}
-
-/// Sends requests to endpoints that are in another process.
-pub type EndpointWay = dyn Fn(EndpointRequest) -> EndpointReply + Send + Sync;
-
-/// An index that has been set up.
+/// An index that has been set up, or one that another process has set up.
 pub struct Index {
+    rack: Rack,
+    /// Its number, unique in the rack.
+    number: u64,
     spec: IndexSpec,
-    running: Vec<Option<Running>>,
+    /// Whether each endpoint is up, as far as it is known here.
+    is_up: Vec<bool>,
     map: PartitionMap,
     /// Total number of starts of endpoints.
     starts: u64,
     network: Option<IndexNetwork>,
-    /// Sends requests to endpoints that are not here.
-    elsewhere: Option<Arc<EndpointWay>>,
 }
 
 impl core::fmt::Debug for Index {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Index")
-            .field("running", &self.running)
+            .field("number", &self.number)
+            .field("is_up", &self.is_up)
             .field("map", &self.map)
             .finish_non_exhaustive()
     }
@@ -204,26 +194,37 @@ pub struct IndexLoss {
 }
 
 impl Index {
-    /// An index whose endpoints are in another process.
-    pub(crate) fn elsewhere(spec: IndexSpec, way: Arc<EndpointWay>) -> Self {
+    /// An index whose endpoints do not run yet, or run for the process that made the index.
+    pub(crate) fn new(rack: &Rack, number: u64, spec: IndexSpec, runs: bool) -> Self {
         Self {
-            running: spec.endpoints.iter().map(|_| None).collect(),
+            rack: rack.clone(),
+            number,
+            is_up: spec.endpoints.iter().map(|_| runs).collect(),
             map: spec.map.clone(),
             starts: 0,
             network: None,
-            elsewhere: Some(way),
             spec,
         }
     }
 
     /// The newest map that any endpoint knows.
     pub fn map(&self) -> PartitionMap {
-        let running = self.running.iter().flatten();
-        let maps = running.map(|running| (*running.shard.map()).clone());
+        let maps = self.endpoints_up().filter_map(|endpoint| {
+            match self.ask(endpoint, EndpointRequest::Map) {
+                Ok(EndpointReply::Map(map)) => Some(map),
+                // An endpoint that is gone knows none.
+                _ => None,
+            }
+        });
         let newest = maps.max_by_key(PartitionMap::version);
         newest
             .filter(|map| map.version() > self.map.version())
             .unwrap_or_else(|| self.map.clone())
+    }
+
+    /// Its number, unique in the rack.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The specification that it was made from.
@@ -231,31 +232,25 @@ impl Index {
         &self.spec
     }
 
-    /// The shard of an endpoint; `None` if it is dead.
-    pub fn shard(&self, endpoint: EndpointId) -> Option<&Arc<Shard>> {
-        self.running(endpoint).map(|running| &running.shard)
+    /// The shard of an endpoint; `None` if it is dead or in another process.
+    pub fn shard(&self, endpoint: EndpointId) -> Option<Arc<Shard>> {
+        self.agent().shard(self.name(endpoint))
     }
 
     /// The server threads of all endpoints that are here and not dead, endpoint by endpoint, each
     /// with its node.
-    pub fn servers(&self) -> impl Iterator<Item = (EndpointId, NodeId, &SharedServer)> {
-        self.all_running()
-            .flat_map(|(endpoint, running)| running.servers(endpoint))
+    pub fn servers(&self) -> vec::IntoIter<(EndpointId, NodeId, SharedServer)> {
+        self.agent().servers(self.number).into_iter()
     }
 
     /// The threads that answer datagrams, likewise.
-    pub fn datagram_servers(
-        &self,
-    ) -> impl Iterator<Item = (EndpointId, NodeId, &SharedDatagramServer)> {
-        self.all_running().flat_map(|(endpoint, running)| {
-            let threads = running.datagrams.iter();
-            threads.map(move |server| (endpoint, running.node(), server))
-        })
+    pub fn datagram_servers(&self) -> vec::IntoIter<(EndpointId, NodeId, SharedDatagramServer)> {
+        self.agent().datagram_servers(self.number).into_iter()
     }
 
-    /// The location of an endpoint's tree; `None` if it is dead.
+    /// The location of an endpoint's tree; `None` if it is dead or in another process.
     pub fn remote(&self, endpoint: EndpointId) -> Option<RemoteTree> {
-        self.running(endpoint).map(Running::remote)
+        self.agent().remote(self.name(endpoint))
     }
 
     /// Bytes of the longest request.
@@ -279,75 +274,48 @@ impl Index {
         self.network.as_mut()
     }
 
-    fn running(&self, endpoint: EndpointId) -> Option<&Running> {
-        self.running.get(endpoint.index())?.as_ref()
+    fn endpoints_up(&self) -> impl Iterator<Item = EndpointId> {
+        let all = self.endpoints().zip(&self.is_up);
+        all.filter_map(|(endpoint, is_up)| is_up.then_some(endpoint))
     }
 
-    fn all_running(&self) -> impl Iterator<Item = (EndpointId, &Running)> {
-        let all = self.running.iter().zip(0..);
-        all.filter_map(|(running, at)| Some((EndpointId(at), running.as_ref()?)))
+    fn agent(&self) -> Arc<IndexAgent> {
+        self.rack.agent()
     }
 
-    /// Answers a user's request to an endpoint that is here.
-    pub(crate) fn answer(&mut self, rack: &Rack, request: EndpointRequest) -> EndpointReply {
-        self.act(rack, request).map_err(|error| error.to_string())
+    fn name(&self, endpoint: EndpointId) -> EndpointName {
+        let index = self.number;
+        EndpointName { index, endpoint }
     }
 
-    /// Sends a request to an endpoint, here or in another process.
-    fn ask(
-        &mut self,
-        rack: &Rack,
+    /// Sends a request to an endpoint, in whichever process it is.
+    pub(crate) fn ask(
+        &self,
+        endpoint: EndpointId,
         request: EndpointRequest,
-    ) -> Result<Option<Accepted>, IndexSetUpError> {
-        match &self.elsewhere {
-            None => self.act(rack, request),
-            Some(way) => {
-                way(request).map_err(|why| IndexSetUpError::Refused(request.endpoint(), why))
-            }
-        }
+    ) -> Result<EndpointReply, IndexSetUpError> {
+        let spec = self.spec.endpoints.get(endpoint.index());
+        let spec = spec.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+        ask(&self.rack, (self.name(endpoint), spec.node), request)
     }
+}
 
-    fn act(
-        &mut self,
-        rack: &Rack,
-        request: EndpointRequest,
-    ) -> Result<Option<Accepted>, IndexSetUpError> {
-        let endpoint = request.endpoint();
-        let running = self.running.get_mut(endpoint.index());
-        let running = running.and_then(Option::as_mut);
-        let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-        match request {
-            EndpointRequest::Accept(_, purpose) => {
-                let mut accepted = running.accept(rack, endpoint, purpose)?;
-                let network = self.network.as_mut().filter(|_| accepted.is_led);
-                if let (Some(network), Some(qpn)) = (network, accepted.reader) {
-                    let mtu = self.spec.attributes.mtu.bytes();
-                    if let Err(error) = network.add_pair(rack, endpoint, qpn, mtu) {
-                        accepted.is_led = false;
-                        running.release(rack, &accepted);
-                        return Err(error.into());
-                    }
-                }
-                Ok(Some(accepted))
-            }
-            EndpointRequest::Open(_, accepted) => {
-                running.open(rack, endpoint, &accepted)?;
-                Ok(None)
-            }
-            EndpointRequest::Release(_, accepted) => {
-                if !running.is_of_this_start(&accepted) {
-                    // Its numbers may have been reused by now.
-                    return Ok(None);
-                }
-                let network = self.network.as_mut().filter(|_| accepted.is_led);
-                if let (Some(network), Some(qpn)) = (network, accepted.reader) {
-                    network.remove_pair(rack, endpoint, qpn)?;
-                }
-                running.release(rack, &accepted);
-                Ok(None)
-            }
-        }
-    }
+/// Sends a request to an endpoint at a node.
+fn ask(
+    rack: &Rack,
+    (name, node): (EndpointName, NodeId),
+    request: EndpointRequest,
+) -> Result<EndpointReply, IndexSetUpError> {
+    let reply = rack.ask_agent::<IndexAgent>(node, (name, request));
+    reply.map_err(|error| match error {
+        AgentError::NoNode(node) => IndexSetUpError::NoNode(node),
+        AgentError::Here(error) => error,
+        AgentError::Absent(node) => IndexSetUpError::NoProcess {
+            endpoint: name.endpoint,
+            node,
+        },
+        AgentError::Elsewhere(error) => IndexSetUpError::Refused(name.endpoint, error.to_string()),
+    })
 }
 
 #[cfg(test)]

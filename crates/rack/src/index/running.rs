@@ -1,14 +1,14 @@
 //! A running endpoint: shard, regions, server threads, and the queue pairs of its users.
 
+use super::agent::EndpointStart;
 use super::set_up::on_node;
-use super::{IndexEndpointSpec, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer};
+use super::{IndexEndpointSpec, IndexSetUpError, SharedDatagramServer, SharedServer};
 use crate::Rack;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_endpoint::index::{
-    DatagramServer, DatagramServerConfig, EndpointId, IndexServer, PartitionMap, RemoteTree,
-    ServerThread, Shard,
+    DatagramServer, DatagramServerConfig, EndpointId, IndexServer, RemoteTree, ServerThread, Shard,
 };
 use rackweave_endpoint::rpc::{Server, ServerConfig};
 use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
@@ -74,15 +74,13 @@ pub(super) struct Running {
 
 impl Running {
     /// Makes the shard and server threads of an endpoint, with an existing tree or an empty one.
-    /// `start` counts the starts of endpoints of the index.
     pub fn start(
         rack: &Rack,
-        of: &IndexSpec,
+        how: &EndpointStart,
         endpoint: EndpointId,
-        (map, start): (&PartitionMap, u64),
         tree: Option<Tree>,
     ) -> Result<Self, IndexSetUpError> {
-        let spec = &of.endpoints[endpoint.index()];
+        let (spec, map, start) = (&how.spec, &how.map, how.start);
         if spec.threads == 0 {
             return Err(IndexSetUpError::NoThreads(endpoint));
         }
@@ -106,7 +104,7 @@ impl Running {
             start,
             clients: 0,
         };
-        let made = running.make(rack, spec, of.datagrams, name);
+        let made = running.make(rack, spec, how.datagrams, name);
         match made {
             Ok(()) => Ok(running),
             Err(error) => {
@@ -203,6 +201,12 @@ impl Running {
     pub fn led(&self) -> impl Iterator<Item = Qpn> {
         let readers = self.ports[0].readers.iter();
         readers.filter(|(_, is_led)| *is_led).map(|(qpn, _)| *qpn)
+    }
+
+    /// Whether a queue pair is one for READs.
+    pub fn has_reader(&self, qpn: Qpn) -> bool {
+        let mut readers = self.ports.iter().flat_map(|port| &port.readers);
+        readers.any(|(reader, _)| *reader == qpn)
     }
 
     /// The server thread of the next client: threads with capacity are used in turn. All

@@ -1,14 +1,18 @@
 //! Sets endpoints up and connects clients and coordinators to them.
 
+use super::agent::{EndpointReply, EndpointRequest, EndpointStart, Hex};
 use super::attached::{Attach, Attached};
 use super::network::{IndexNetwork, IndexNetworkSpec};
-use super::running::{Accepted, Running};
-use super::{EndpointRequest, Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
+use super::running::Accepted;
+use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
 use crate::Rack;
 use rackweave_base::NodeId;
 use rackweave_endpoint::btree::Tree;
 use rackweave_endpoint::index::{EndpointId, PartitionMap, Shard};
 use rackweave_verbs::Verbs;
+
+/// Bytes of the values that one request to load has, at most, if there is more than one.
+const LOAD_BYTES: usize = 1 << 18;
 
 pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpError> {
     let given = spec.endpoints.len();
@@ -22,18 +26,11 @@ pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpEr
     if let Some(at) = other {
         return Err(IndexSetUpError::Payloads(EndpointId(at as u16)));
     }
-    let mut index = Index {
-        running: (0..given).map(|_| None).collect(),
-        map: spec.map.clone(),
-        starts: 0,
-        network: None,
-        elsewhere: None,
-        spec,
-    };
+    let mut index = Index::new(rack, rack.random_number(), spec, false);
     for endpoint in index.endpoints() {
         let map = index.map.clone();
-        if let Err(error) = start(rack, &mut index, endpoint, &map, None) {
-            destroy(rack, &mut index);
+        if let Err(error) = start(&mut index, endpoint, &map) {
+            destroy(&mut index);
             return Err(error);
         }
     }
@@ -41,33 +38,38 @@ pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpEr
 }
 
 fn start(
-    rack: &Rack,
     index: &mut Index,
     endpoint: EndpointId,
     map: &PartitionMap,
-    tree: Option<Tree>,
 ) -> Result<(), IndexSetUpError> {
     index.starts += 1;
-    let running = Running::start(rack, &index.spec, endpoint, (map, index.starts), tree)?;
+    let spec = index.spec.endpoints[endpoint.index()];
+    let how = EndpointStart {
+        spec,
+        datagrams: index.spec.datagrams,
+        mtu: index.spec.attributes.mtu.bytes(),
+        map: map.clone(),
+        start: index.starts,
+    };
+    index.ask(endpoint, EndpointRequest::Start(Box::new(how)))?;
+    index.is_up[endpoint.index()] = true;
     if let Some(network) = &mut index.network {
-        let at = (endpoint, running.node());
-        network.add_server(rack, at, &running.shard, &running.remote())?;
+        network.add_server(&index.rack, endpoint, spec.node)?;
     }
-    index.running[endpoint.index()] = Some(running);
     Ok(())
 }
 
 /// Ends all endpoints.
-pub(crate) fn destroy(rack: &Rack, index: &mut Index) {
+pub(crate) fn destroy(index: &mut Index) {
     for endpoint in index.endpoints() {
-        kill(rack, index, endpoint);
+        end(index, endpoint, true);
     }
 }
 
 /// Connects a user to an endpoint and removes its former queue pairs there.
 pub(crate) fn attach<T: Attach>(
     rack: &Rack,
-    index: &mut Index,
+    index: &Index,
     attached: &mut Attached<T>,
     endpoint: EndpointId,
 ) -> Result<(), IndexSetUpError> {
@@ -75,11 +77,13 @@ pub(crate) fn attach<T: Attach>(
     let former = place.ok_or(IndexSetUpError::NoEndpoint(endpoint))?.take();
     if let Some(former) = former {
         // An endpoint that was down has forgotten it.
-        let _ = index.ask(rack, EndpointRequest::Release(endpoint, former));
+        let _ = index.ask(endpoint, EndpointRequest::Release(former));
     }
     let purpose = attached.machine.purpose();
-    let accepted = index.ask(rack, EndpointRequest::Accept(endpoint, purpose))?;
-    let accepted = accepted.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    let accepted = match index.ask(endpoint, EndpointRequest::Accept(purpose))? {
+        EndpointReply::Accepted(accepted) => accepted,
+        _ => return Err(IndexSetUpError::NoEndpoint(endpoint)),
+    };
     attached.ends[endpoint.index()] = Some(accepted);
     let (memory, attributes) = (rack.memory().clone(), index.spec.attributes);
     let Attached {
@@ -93,7 +97,7 @@ pub(crate) fn attach<T: Attach>(
         (accepted.node, accepted.rpc),
         &attributes,
     )?;
-    index.ask(rack, EndpointRequest::Open(endpoint, accepted))?;
+    index.ask(endpoint, EndpointRequest::Open(accepted))?;
     if let (Some(own), Some(peer)) = (ends.reader, accepted.reader) {
         rack.connect((*node, own), (accepted.node, peer), &attributes)?;
     }
@@ -103,7 +107,7 @@ pub(crate) fn attach<T: Attach>(
 /// Connects a user on `node` to all endpoints that are not dead.
 pub(crate) fn attach_all<T: Attach>(
     rack: &Rack,
-    index: &mut Index,
+    index: &Index,
     node: NodeId,
     machine: T,
 ) -> Result<Attached<T>, IndexSetUpError> {
@@ -114,69 +118,72 @@ pub(crate) fn attach_all<T: Attach>(
         ends: index.endpoints().map(|_| None).collect(),
     };
     for endpoint in index.endpoints() {
-        if index.running(endpoint).is_none() && index.elsewhere.is_none() {
-            continue;
-        }
-        if let Err(error) = attach(rack, index, &mut attached, endpoint) {
-            release(rack, index, attached);
-            return Err(error);
+        match attach(rack, index, &mut attached, endpoint) {
+            // It is dead.
+            Ok(()) | Err(IndexSetUpError::NoEndpoint(_) | IndexSetUpError::NoProcess { .. }) => {}
+            Err(error) => {
+                release(rack, index, attached);
+                return Err(error);
+            }
         }
     }
     Ok(attached)
 }
 
 /// Frees a user's resources and those of the endpoints for it.
-pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, mut attached: Attached<T>) {
+pub(crate) fn release<T: Attach>(rack: &Rack, index: &Index, mut attached: Attached<T>) {
     let ends = core::mem::take(&mut attached.ends);
     let machine = attached.machine;
     rack.on_node(attached.node, |verbs| machine.close(verbs));
-    disown(rack, index, ends);
+    disown(index, ends);
 }
 
 /// Frees the endpoints' resources for a user.
-pub(crate) fn forget<T>(rack: &Rack, index: &mut Index, attached: &mut Attached<T>) {
+pub(crate) fn forget<T>(index: &Index, attached: &mut Attached<T>) {
     let none = index.endpoints().map(|_| None).collect();
-    disown(rack, index, core::mem::replace(&mut attached.ends, none));
+    disown(index, core::mem::replace(&mut attached.ends, none));
 }
 
-fn disown(rack: &Rack, index: &mut Index, ends: Vec<Option<Accepted>>) {
+fn disown(index: &Index, ends: Vec<Option<Accepted>>) {
     for (endpoint, accepted) in index.endpoints().zip(ends) {
         if let Some(accepted) = accepted {
             // An endpoint that is gone has forgotten it.
-            let _ = index.ask(rack, EndpointRequest::Release(endpoint, accepted));
+            let _ = index.ask(endpoint, EndpointRequest::Release(accepted));
         }
     }
 }
 
 /// Ends an endpoint.
-pub(crate) fn kill(rack: &Rack, index: &mut Index, endpoint: EndpointId) {
+pub(crate) fn kill(index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
-    let place = index.running.get_mut(endpoint.index());
-    let running = place.and_then(Option::take);
-    // Before it stops, so that no query is led to it any more.
-    if let Some(network) = &mut index.network {
-        let removed = network.remove_server(rack, endpoint);
-        debug_assert!(removed.is_ok(), "taking out needs no room: {removed:?}");
-    }
-    if let Some(running) = running {
-        running.stop(rack);
-    }
+    end(index, endpoint, false);
 }
 
-/// Restarts an endpoint: with its former contents if its former shard is given, else empty.
+fn end(index: &mut Index, endpoint: EndpointId, forever: bool) {
+    if let Some(is_up) = index.is_up.get_mut(endpoint.index()) {
+        *is_up = false;
+    }
+    // Before it stops, so that no query is led to it any more.
+    if let Some(network) = &mut index.network {
+        let removed = network.remove_server(&index.rack, endpoint);
+        debug_assert!(removed.is_ok(), "taking out needs no room: {removed:?}");
+    }
+    // A process that is gone has no endpoint any more.
+    let _ = index.ask(endpoint, EndpointRequest::Stop { forever });
+}
+
+/// Restarts an endpoint: with its former contents if its former shard is given, else empty. That is
+/// possible only at a node in this process.
 pub(crate) fn restart(
-    rack: &Rack,
     index: &mut Index,
     endpoint: EndpointId,
     kept: Option<&Shard>,
 ) -> Result<IndexLoss, IndexSetUpError> {
-    if endpoint.index() >= index.running.len() {
+    if endpoint.index() >= index.is_up.len() {
         return Err(IndexSetUpError::NoEndpoint(endpoint));
     }
-    kill(rack, index, endpoint);
-    let running = index.running.iter().flatten();
-    let others: Vec<_> = running.map(|running| running.shard.clone()).collect();
-    let map = Shard::begin_anew(&others, &index.map, endpoint)?;
+    kill(index, endpoint);
+    let map = begin_anew(index, endpoint)?;
     let part = map.part_of(endpoint);
     index.map = map.clone();
     let tree = match (kept, part) {
@@ -191,8 +198,43 @@ pub(crate) fn restart(
         _ => None,
     };
     let lost = part.filter(|_| tree.is_none());
-    start(rack, index, endpoint, &map, tree)?;
+    if let Some(tree) = tree {
+        index.agent().keep(index.name(endpoint), tree);
+    }
+    start(index, endpoint, &map)?;
     Ok(IndexLoss { lost, map })
+}
+
+/// Has all other endpoints store the map in which `dead` restarts, and returns it.
+fn begin_anew(index: &mut Index, dead: EndpointId) -> Result<PartitionMap, IndexSetUpError> {
+    let (mut newest, mut waiting, mut down) = (index.map.clone(), Vec::new(), Vec::new());
+    let mut begun = Ok(());
+    for other in index.endpoints_up() {
+        match index.ask(other, EndpointRequest::BeginRestart(dead)) {
+            Ok(EndpointReply::Map(map)) => {
+                waiting.push(other);
+                if map.version() > newest.version() {
+                    newest = map;
+                }
+            }
+            // It is dead, too.
+            Ok(_) | Err(IndexSetUpError::NoProcess { .. }) => down.push(other),
+            Err(error) => {
+                begun = Err(error);
+                break;
+            }
+        }
+    }
+    for other in down {
+        index.is_up[other.index()] = false;
+    }
+    let map = newest.with_restart(dead);
+    for other in waiting {
+        let end = begun.is_ok().then(|| map.clone());
+        let ended = index.ask(other, EndpointRequest::EndRestart(end));
+        begun = begun.and(ended.map(|_| ()));
+    }
+    begun.map(|()| map)
 }
 
 /// Opens an index to the network: existing connections take part, and so will later ones.
@@ -201,17 +243,43 @@ pub(crate) fn open_network(
     index: &mut Index,
     spec: IndexNetworkSpec,
 ) -> Result<(), IndexSetUpError> {
-    let mut network = IndexNetwork::new(rack, spec)?;
-    let mtu = index.spec.attributes.mtu.bytes();
-    for (endpoint, running) in index.all_running() {
-        let at = (endpoint, running.node());
-        network.add_server(rack, at, &running.shard, &running.remote())?;
-        for qpn in running.led() {
-            network.add_pair(rack, endpoint, qpn, mtu)?;
-        }
+    let mut network = IndexNetwork::new(rack, index.number, spec)?;
+    for endpoint in index.endpoints_up() {
+        let node = index.spec.endpoints[endpoint.index()].node;
+        network.add_server(rack, endpoint, node)?;
     }
     index.network = Some(network);
     Ok(())
+}
+
+/// Loads entries into an empty endpoint.
+pub(crate) fn load<V: AsRef<[u8]>>(
+    index: &Index,
+    endpoint: EndpointId,
+    entries: impl Iterator<Item = (u64, V)>,
+) -> Result<(), IndexSetUpError> {
+    if let Some(shard) = index.shard(endpoint) {
+        shard.bulk_load(entries)?;
+        return Ok(());
+    }
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    let send = |part: &mut Vec<(u64, Hex)>, is_last| {
+        let entries = core::mem::take(part);
+        match index.ask(endpoint, EndpointRequest::Load { entries, is_last })? {
+            EndpointReply::NotRunning => Err(IndexSetUpError::NoEndpoint(endpoint)),
+            _ => Ok(()),
+        }
+    };
+    for (key, value) in entries {
+        let value = value.as_ref().to_vec();
+        bytes += value.len() + 16;
+        part.push((key, Hex(value)));
+        if bytes >= LOAD_BYTES {
+            send(&mut part, false)?;
+            bytes = 0;
+        }
+    }
+    send(&mut part, true)
 }
 
 /// Calls `act` with a node that must exist.

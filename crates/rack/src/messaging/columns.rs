@@ -201,6 +201,16 @@ impl ColumnReader {
         self.client.finish();
     }
 
+    /// Whether the peer has confirmed the end after [`ColumnReader::finish`], once polled.
+    pub fn is_finished(&self) -> bool {
+        self.client.is_finished()
+    }
+
+    /// Why the connection can no longer be used, if it is closed.
+    pub fn broken(&self) -> Option<&RequestError> {
+        self.client.broken()
+    }
+
     /// Finishes, and waits until the peer confirms that all requests are answered.
     ///
     /// # Errors

@@ -40,6 +40,12 @@ impl MessageConnection {
         &self.node
     }
 
+    /// The number of channels that send, and that receive.
+    pub fn channels(&self) -> (usize, usize) {
+        let connection = self.connection.as_ref().expect("it is taken apart once");
+        (connection.senders.len(), connection.receivers.len())
+    }
+
     /// The ends of all channels for blocking use, on separate threads if wanted: those that send,
     /// those that receive.
     pub fn split(self) -> (Vec<MessageSender>, Vec<MessageReceiver>) {

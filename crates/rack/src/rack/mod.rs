@@ -6,11 +6,13 @@
 //! rack of processes answers over a connection. Everything that sets up pages, indexes, flows,
 //! sequencers or messages uses this interface, so it exists once.
 
+mod agent;
 mod backend;
 mod builder;
 mod node;
 mod pages;
 
+pub(crate) use agent::{Agent, AgentError, LOOK_EVERY, OWN};
 pub use backend::{Backend, NamedService, ProcessError};
 pub use builder::RackBuilder;
 pub use node::Node;
@@ -37,6 +39,7 @@ struct Shared {
     has_pages: Mutex<bool>,
     /// The source of unique names.
     names: Mutex<KeyRng>,
+    agents: agent::Agents,
 }
 
 impl Rack {
@@ -47,6 +50,7 @@ impl Rack {
             backend,
             has_pages: Mutex::new(false),
             names: Mutex::new(names),
+            agents: agent::Agents::default(),
         }))
     }
 
@@ -116,13 +120,19 @@ impl Rack {
         here.unwrap_or_else(|| panic!("{id:?} is no node of the rack in this process"))
     }
 
+    /// The nodes that are in this process, by number.
+    pub fn nodes_here(&self) -> impl Iterator<Item = Node> {
+        let all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
+        all.filter_map(|id| self.node_here(id))
+    }
+
     /// Some node that is here, for callers that only wait.
     ///
     /// # Panics
     /// If no node is here: then there is nothing to wait for.
     pub fn any_node(&self) -> Node {
-        let mut all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
-        all.find_map(|id| self.node_here(id))
+        self.nodes_here()
+            .next()
             .expect("a process that uses a rack has a node of it")
     }
 

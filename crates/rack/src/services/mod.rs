@@ -20,6 +20,8 @@
 
 mod call;
 mod index;
+mod name;
+pub(crate) mod others;
 mod pages;
 mod sequencer;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
     KEYS_MAX, VALUE_MAX,
 };
+pub use others::OthersServed;
 #[cfg(feature = "hosted")]
 pub(crate) use pages::namespaces_of;
 pub use pages::{
@@ -43,7 +46,12 @@ pub use sequencer::{
 };
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 
-use crate::config::{BudgetName, NodeConfig, RackConfig, Role};
+use crate::config::{
+    BudgetName, GuestConfig, HostedSection, NodeConfig, RackConfig, Role, StoreConfig,
+};
+
+/// Bytes of the store of the default hosted rack. Blocks that were never written take no memory.
+const HOSTED_STORE: u64 = 256 << 20;
 
 impl RackConfig {
     /// A rack for all services at once: the default nodes, a memory node (`memory0`) for entries of
@@ -63,5 +71,22 @@ impl RackConfig {
         switch.index_nodes = 4096;
         switch.index_layers = 2;
         config
+    }
+
+    /// The hosted rack that `rackweave up` starts without a configuration: all programs, the
+    /// default nodes, 8 places for guests, and a store of pages in the memory of the first storage
+    /// node.
+    pub fn hosted_default() -> Self {
+        let mut config = Self::with_all_programs();
+        // The switch indexes all pages of the store.
+        config.node.retain(|node| node.role != Role::Memory);
+        let store = StoreConfig::in_memory("pages", &config.node[0].name, HOSTED_STORE);
+        config.store.push(store);
+        // Guests have buffer frames, too.
+        config.switch.page_workers = 64;
+        config.switch.page_slots = 1024;
+        config.switch.lanes = 8192;
+        config.hosted = Some(HostedSection::default());
+        config.with_guests(&GuestConfig::new(8))
     }
 }

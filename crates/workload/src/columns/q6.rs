@@ -1,10 +1,10 @@
 //! TPC-H's Q6 over columns.
 
+use super::query::{QueryError, check};
 use crate::tpch::{Part, ScaleFactor, generated_lineitem};
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type};
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType as ArrowType;
 use core::ops::{Range, RangeInclusive};
 use tpchgen::dates::{MIN_GENERATE_DATE, TOTAL_DATE_RANGE, TPCHDate};
 
@@ -27,58 +27,13 @@ const DISCOUNTS: RangeInclusive<i128> = 5..=7;
 /// Exclusive upper bound of quantities, in hundredths.
 const QUANTITY_END: i128 = 2_400;
 
-/// Why Q6 cannot be computed over the columns.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Q6Error {
-    /// A column's type differs from TPC-H's.
-    #[error("{name} is a column of {found}")]
-    Type {
-        /// The column.
-        name: &'static str,
-        /// Its actual type.
-        found: ArrowType,
-    },
-    /// Columns have different numbers of rows, or nulls.
-    #[error("{name} has {rows} rows of which {nulls} are null; {expected} belong there, none null")]
-    Rows {
-        /// The column.
-        name: &'static str,
-        /// Its rows.
-        rows: usize,
-        /// Its null rows.
-        nulls: usize,
-        /// Rows of the first column.
-        expected: usize,
-    },
-}
-
 /// The revenue, in units of a ten-thousandth, over the columns named in [`Q6_COLUMNS`]. Results of
 /// several parts add up.
 ///
 /// # Errors
 /// If a column has another type, another number of rows, or nulls.
-pub fn q6(columns: &[ArrayRef; 4]) -> Result<i128, Q6Error> {
-    let expected = columns[0].len();
-    for (at, (column, name)) in columns.iter().zip(Q6_COLUMNS).enumerate() {
-        let found = column.data_type();
-        let right = match at {
-            0 => matches!(found, ArrowType::Date32),
-            _ => matches!(found, ArrowType::Decimal128(_, 2)),
-        };
-        if !right {
-            let found = found.clone();
-            return Err(Q6Error::Type { name, found });
-        }
-        let (rows, nulls) = (column.len(), column.null_count());
-        if rows != expected || nulls > 0 {
-            return Err(Q6Error::Rows {
-                name,
-                rows,
-                nulls,
-                expected,
-            });
-        }
-    }
+pub fn q6(columns: &[ArrayRef; 4]) -> Result<i128, QueryError> {
+    check(columns, &Q6_COLUMNS)?;
     let dates = columns[0].as_primitive::<Date32Type>().values();
     let [discounts, quantities, prices] = [&columns[1], &columns[2], &columns[3]]
         .map(|column| column.as_primitive::<Decimal128Type>().values());

@@ -1,7 +1,9 @@
 //! Columns and arrays.
 
 use super::*;
-use crate::tpch::{LineitemRow, Part, ScaleFactor, lineitem_rows};
+use crate::tpch::{
+    ComputeResult, LineitemRow, Part, QueryResult, RowCounts, ScaleFactor, lineitem_rows, reference,
+};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array,
     Int64Array, LargeStringArray, StringArray, cast::AsArray,
@@ -371,4 +373,48 @@ fn q6_says_what_is_wrong_with_a_column() {
     let nulls = Decimal128Array::new_null(columns[0].len());
     let nulls = Arc::new(nulls.with_precision_and_scale(15, 2).unwrap());
     check(1, nulls, "lineitem.l_discount has");
+}
+
+fn q1_columns(scale: ScaleFactor, part: Part) -> [ArrayRef; 7] {
+    let columns = tpch_columns(scale, part, &Q1_COLUMNS).unwrap();
+    columns.try_into().unwrap()
+}
+
+#[test]
+fn q1_is_the_reference() {
+    let scale = scale(0.01);
+    let parts = (0..3).map(|part| {
+        let q1 = q1(&q1_columns(scale, Part::new(part, 3).unwrap())).unwrap();
+        let (rows, join) = (RowCounts::default(), Vec::new());
+        ComputeResult { rows, q1, join }
+    });
+    assert_eq!(QueryResult::merge(parts).q1, reference(scale).q1);
+}
+
+#[test]
+fn q1_says_what_is_wrong_with_a_column() {
+    let columns = q1_columns(scale(0.001), Part::WHOLE);
+    let rows = columns[0].len();
+    let check = |at: usize, with: ArrayRef, expect: &str| {
+        let mut columns = columns.clone();
+        columns[at] = with;
+        let error = q1(&columns).unwrap_err().to_string();
+        assert!(error.starts_with(expect), "{error}");
+    };
+    let dates = columns[2].clone();
+    check(0, dates, "lineitem.l_returnflag is a column of Date32");
+    check(
+        1,
+        columns[1].slice(1, 9),
+        "lineitem.l_linestatus has 9 rows",
+    );
+    for text in ["", "B", "AA"] {
+        let texts = StringArray::from_iter_values((0..rows).map(|_| text));
+        check(0, Arc::new(texts), "row 0 of lineitem is not TPC-H's");
+    }
+    for value in [-1, 1 << 40, i128::MAX, i128::MIN] {
+        let values = Decimal128Array::from_value(value, rows);
+        let values = values.with_precision_and_scale(38, 2).unwrap();
+        check(3, Arc::new(values), "row 0 of lineitem is not TPC-H's");
+    }
 }

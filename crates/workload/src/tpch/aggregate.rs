@@ -13,10 +13,26 @@ use super::{JOIN_ORDER_DATES, Q1_SHIP_DATE_MAX};
 #[derive(Debug)]
 pub struct Aggregate {
     orders: OrderTable,
-    q1: [Q1Sums; GROUPS],
+    q1: Q1Groups,
     /// By the priority's code. Index zero: line items without an order in the table.
     join: [JoinSums; PRIORITIES],
 }
+
+/// What Q1 needs of a line item: decimals in hundredths.
+#[derive(Clone, Copy, Debug)]
+pub struct Q1Line {
+    pub return_flag: u8,
+    pub line_status: u8,
+    pub ship_date: i32,
+    pub quantity: i64,
+    pub price: i64,
+    pub discount: i64,
+    pub tax: i64,
+}
+
+/// Q1's sums, by group.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Q1Groups([Q1Sums; GROUPS]);
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Q1Sums {
@@ -69,7 +85,7 @@ impl Aggregate {
     pub fn new() -> Self {
         Self {
             orders: OrderTable::new(),
-            q1: [Q1Sums::default(); GROUPS],
+            q1: Q1Groups::default(),
             join: [JoinSums::default(); PRIORITIES],
         }
     }
@@ -87,25 +103,18 @@ impl Aggregate {
     /// Adds a line item to the sums of both queries.
     #[inline]
     pub fn line(&mut self, row: &[u8; LineitemRow::BYTES]) -> Result<(), RowError> {
-        let quantity = i64::from_le_bytes(get(row, lineitem::QUANTITY));
-        let price = i64::from_le_bytes(get(row, lineitem::EXTENDED_PRICE));
-        let discount = i64::from_le_bytes(get(row, lineitem::DISCOUNT));
-        let tax = i64::from_le_bytes(get(row, lineitem::TAX));
-        let group = FLAGS[usize::from(row[lineitem::RETURN_FLAG])]
-            + STATUSES[usize::from(row[lineitem::LINE_STATUS])];
-        let sums = self.q1.get_mut(usize::from(group));
-        let (Some(sums), true) = (sums, are_in_range(quantity, price, discount, tax)) else {
+        let line = Q1Line {
+            return_flag: row[lineitem::RETURN_FLAG],
+            line_status: row[lineitem::LINE_STATUS],
+            ship_date: i32::from_le_bytes(get(row, lineitem::SHIP_DATE)),
+            quantity: i64::from_le_bytes(get(row, lineitem::QUANTITY)),
+            price: i64::from_le_bytes(get(row, lineitem::EXTENDED_PRICE)),
+            discount: i64::from_le_bytes(get(row, lineitem::DISCOUNT)),
+            tax: i64::from_le_bytes(get(row, lineitem::TAX)),
+        };
+        let Some(disc_price) = self.q1.add(&line) else {
             return Err(what_is_wrong(row));
         };
-        let disc_price = price * (100 - discount);
-        if i32::from_le_bytes(get(row, lineitem::SHIP_DATE)) <= Q1_SHIP_DATE_MAX {
-            sums.count += 1;
-            sums.quantity += i128::from(quantity);
-            sums.base_price += i128::from(price);
-            sums.disc_price += i128::from(disc_price);
-            sums.charge += i128::from(disc_price * (100 + tax));
-            sums.discount += i128::from(discount);
-        }
         let key = i64::from_le_bytes(get(row, lineitem::ORDER_KEY));
         let joined = &mut self.join[self.orders.priority_code(key)];
         joined.lines += 1;
@@ -115,11 +124,56 @@ impl Aggregate {
 
     /// The nonempty groups, in order.
     pub fn into_rows(self) -> (Vec<Q1Row>, Vec<JoinRow>) {
+        let join = OrderPriority::ALL
+            .iter()
+            .map(|priority| (*priority, self.join[usize::from(priority.code())]))
+            .filter(|(_, sums)| sums.lines > 0)
+            .map(|(priority, sums)| JoinRow {
+                priority,
+                lines: sums.lines,
+                revenue: sums.revenue,
+            })
+            .collect();
+        (self.q1.into_rows(), join)
+    }
+}
+
+impl Q1Groups {
+    /// Adds a line item if its ship date counts. Returns its discounted price in ten-thousandths,
+    /// or `None` if a value is none of a line item.
+    #[inline(always)]
+    pub fn add(&mut self, line: &Q1Line) -> Option<i64> {
+        let Q1Line {
+            quantity,
+            price,
+            discount,
+            tax,
+            ..
+        } = *line;
+        let group = FLAGS[usize::from(line.return_flag)] + STATUSES[usize::from(line.line_status)];
+        let sums = self.0.get_mut(usize::from(group))?;
+        if !are_in_range(quantity, price, discount, tax) {
+            return None;
+        }
+        let disc_price = price * (100 - discount);
+        if line.ship_date <= Q1_SHIP_DATE_MAX {
+            sums.count += 1;
+            sums.quantity += i128::from(quantity);
+            sums.base_price += i128::from(price);
+            sums.disc_price += i128::from(disc_price);
+            sums.charge += i128::from(disc_price * (100 + tax));
+            sums.discount += i128::from(discount);
+        }
+        Some(disc_price)
+    }
+
+    /// The nonempty groups, in order.
+    pub fn into_rows(self) -> Vec<Q1Row> {
         let names = ReturnFlag::ALL
             .iter()
             .flat_map(|flag| LineStatus::ALL.iter().map(move |status| (*flag, *status)));
-        let q1 = names
-            .zip(self.q1)
+        names
+            .zip(self.0)
             .filter(|(_, sums)| sums.count > 0)
             .map(|((return_flag, line_status), sums)| Q1Row {
                 return_flag,
@@ -131,18 +185,7 @@ impl Aggregate {
                 sum_discount: sums.discount,
                 count: sums.count,
             })
-            .collect();
-        let join = OrderPriority::ALL
-            .iter()
-            .map(|priority| (*priority, self.join[usize::from(priority.code())]))
-            .filter(|(_, sums)| sums.lines > 0)
-            .map(|(priority, sums)| JoinRow {
-                priority,
-                lines: sums.lines,
-                revenue: sums.revenue,
-            })
-            .collect();
-        (q1, join)
+            .collect()
     }
 }
 

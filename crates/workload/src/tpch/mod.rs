@@ -51,6 +51,7 @@ mod scale;
 mod storage;
 mod worker;
 
+pub(crate) use aggregate::{Q1Groups, Q1Line};
 pub use codes::{LineStatus, OrderPriority, OrderStatus, ReturnFlag, ShipInstruct, ShipMode};
 pub use compute::ComputeWorker;
 pub use fan_out::{Q1Partial, Q1Worker, ReplicaWorker, RowsDigest, TableWorker};

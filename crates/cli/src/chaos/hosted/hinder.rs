@@ -55,7 +55,7 @@ pub fn run(
     running.revive(Victim::Node(node))?;
     let pid = running.node_pids()[node];
     // The other node and a third one, if it exists.
-    let third = (0..config.node.len()).find(|&at| at != slow && at != node);
+    let third = (0..config.residents().count()).find(|&at| at != slow && at != node);
     let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
     let waits = Waits {
         config: &config,

@@ -104,7 +104,7 @@ impl HostedPlan {
         });
         let mut rng = rng.fork("faults");
         let count = rng.between(1, FAULTS_MAX);
-        let nodes = config.node.len() as u64;
+        let nodes = config.residents().count() as u64;
         let faults = (0..count).map(|_| Fault::drawn(&mut rng, nodes)).collect();
         Self {
             seed,

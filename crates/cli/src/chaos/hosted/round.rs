@@ -65,7 +65,7 @@ fn attempt(
     violations: &mut Vec<String>,
 ) -> Result<(u64, u64), CliError> {
     let mut runner = JobRunner::gather(config, globals)?;
-    let nodes: Vec<NodeId> = (0..config.node.len() as u16).map(NodeId).collect();
+    let nodes: Vec<NodeId> = (0..config.residents().count() as u16).map(NodeId).collect();
     let (producers, consumers) = nodes.split_at(nodes.len().div_ceil(2));
     // A rack with one node sends to itself.
     let consumers = if consumers.is_empty() {

@@ -7,18 +7,17 @@ use super::room::Room;
 use super::scale::Scale;
 use super::tree::{self, TreePlan};
 use super::{SystemName, SystemRun, flows, messaging, sequencer};
-use crate::capture::Recording;
 use crate::demo::DemoPlan;
 use crate::demo::args::DemoArgs;
 use crate::demo::report::DemoReport;
 use crate::globals::{Format, Globals};
-use crate::mode::EMBEDDED;
+use crate::mode::{EMBEDDED, HOSTED};
 use crate::outcome::CliError;
 use crate::output;
+use crate::programs::{OwnRack, RealRack};
 use crate::report::wrapped;
 use clap::ValueEnum as _;
-use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, RackConfig};
+use rackweave_rack::RackConfig;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -35,40 +34,48 @@ struct SystemPlans {
 /// If the rack cannot be built, or a capture cannot be written.
 pub(in crate::demo) fn run(
     plan: &DemoPlan,
+    joined: Option<RealRack>,
     args: &DemoArgs,
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
-    let chosen = chosen(&args.systems);
+    let mut chosen = chosen(&args.systems);
     // Progress messages are for users: with other formats only the result is on standard output.
     let say = |text: &str| match globals.args.format {
         Format::Text => output::line(text),
         Format::Json | Format::OpenMetrics => Ok(()),
     };
-    let began = Instant::now();
-    say(&heading(&plan.config))?;
-    let scale = Scale::new(plan.scale.get());
-    let plans = SystemPlans::new(plan, &chosen, scale);
-    let room = Room::new(
-        &plan.config,
-        &chosen,
-        plans.pages.as_ref().and_then(|plan| plan.as_ref().ok()),
-        plans.trees.as_ref().and_then(|plan| plan.as_ref().ok()),
-    )?;
-    if let Some(words) = room.in_words() {
-        let words = format!("Added to the configuration, for room for all: {words}.");
-        say(&wrapped(&words, 2))?;
+    let mut left_out = Vec::new();
+    if joined.is_some() {
+        (chosen, left_out) = offered(&plan.config, chosen, !args.systems.is_empty())?;
     }
-    let rack = EmbeddedRack::new(&room.config)?;
+    let began = Instant::now();
+    say(&heading(&plan.config, joined.as_ref()))?;
+    let scale = Scale::new(plan.scale.get());
+    let plans = SystemPlans::new(plan, joined.as_ref(), &chosen, scale);
+    let mut report = DemoReport::new(plan, joined.as_ref().map_or(EMBEDDED, |_| HOSTED));
+    report.left_out = left_out;
+    let rack = match joined {
+        Some(rack) => rack,
+        None => {
+            let room = Room::new(
+                &plan.config,
+                &chosen,
+                plans.pages.as_ref().and_then(|plan| plan.as_ref().ok()),
+                plans.trees.as_ref().and_then(|plan| plan.as_ref().ok()),
+            )?;
+            if let Some(words) = room.in_words() {
+                let words = format!("Added to the configuration, for room for all: {words}.");
+                say(&wrapped(&words, 2))?;
+            }
+            report.added = room.added;
+            RealRack::embedded(&room.config, globals)?
+        }
+    };
     let live = &globals.live;
-    live.watch(rack.observer());
-    let recording = args.capture.as_deref();
-    let recording = recording
-        .map(|path| Recording::start(path, &room.config, rack.memory()))
-        .transpose()?;
-    rack.set_tap(recording.as_ref().map(Recording::tap));
-    let mut report = DemoReport::new(plan, EMBEDDED);
-    report.driver_threads = Some(rack.driver_threads());
-    report.added = room.added;
+    report.driver_threads = rack.as_embedded().map(|rack| rack.driver_threads());
+    let own = OwnRack::from(rack.clone());
+    let recording = own.record(args.capture.as_deref())?;
+    let before = rack.switch_counts();
     let run = SystemRun {
         rack: &rack,
         plan,
@@ -93,22 +100,51 @@ pub(in crate::demo) fn run(
         system.seconds = started.elapsed().as_secs_f64();
         if name == SystemName::Flows {
             // Flows are reported at length.
-            say(&report.flows_in_words(&rack.switch_counters()))?;
+            say(&report.flows_in_words(&before, rack.switch_counts()))?;
             say(&system.verdict_in_words())?;
         } else {
             say(&system.in_words())?;
         }
         report.enter(system);
     }
-    rack.set_tap(None);
-    if let Some(recording) = recording {
-        report.note_capture(recording.finish()?);
+    if let Some(capture) = own.recorded(recording)? {
+        report.note_capture(capture);
     }
-    report.fill_counters(&rack.switch_counters());
+    report.fill_counters(&before, rack.switch_counts());
     report.seconds = began.elapsed().as_secs_f64();
     report.interrupted = globals.interrupt.is_set();
     report.conclude_systems(chosen.len());
     Ok(report)
+}
+
+/// The systems among `chosen` that the switch of a running rack has programs for, and why the others
+/// are left out.
+///
+/// # Errors
+/// If the user has named one that it has not.
+fn offered(
+    config: &RackConfig,
+    chosen: Vec<SystemName>,
+    are_named: bool,
+) -> Result<(Vec<SystemName>, Vec<String>), CliError> {
+    let switch = &config.switch;
+    let (mut offered, mut left_out) = (Vec::new(), Vec::new());
+    for name in chosen {
+        let (is_there, setting) = match name {
+            SystemName::Flows => (switch.consumer_rings > 0, "switch.consumer_rings"),
+            SystemName::Pages => (switch.page_entries > 0, "switch.page_entries"),
+            SystemName::Tree => (switch.index_servers > 0, "switch.index_servers"),
+            SystemName::Messaging => (true, ""),
+            SystemName::Sequencer => (switch.sequencers > 0, "switch.sequencers"),
+        };
+        let why = format!("{}: {setting} of the rack is 0", name.name());
+        match is_there {
+            true => offered.push(name),
+            false if are_named => return Err(CliError::usage(format!("--systems {why}"))),
+            false => left_out.push(why),
+        }
+    }
+    Ok((offered, left_out))
 }
 
 /// The systems to run, without duplicates and in order.
@@ -119,8 +155,21 @@ fn chosen(given: &[SystemName]) -> Vec<SystemName> {
 }
 
 /// The first line.
-fn heading(config: &RackConfig) -> String {
-    let names: Vec<_> = config.node.iter().map(|node| &*node.name).collect();
+fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
+    let names: Vec<_> = config.residents().map(|node| &*node.name).collect();
+    if let Some(rack) = joined {
+        let own: Vec<_> = rack
+            .nodes_here()
+            .map(|node| node.name().to_owned())
+            .collect();
+        let text = format!(
+            "The rack that runs at {}: {}; this process is {}.",
+            config.hosted().control,
+            names.join(", "),
+            own.join(", ")
+        );
+        return wrapped(&text, 2);
+    }
     let switches = config.shape().roles().len();
     let switches = match switches {
         1 => "one switch".to_owned(),
@@ -135,13 +184,21 @@ fn heading(config: &RackConfig) -> String {
 }
 
 impl SystemPlans {
-    fn new(plan: &DemoPlan, chosen: &[SystemName], scale: Scale) -> Self {
+    fn new(
+        plan: &DemoPlan,
+        joined: Option<&RealRack>,
+        chosen: &[SystemName],
+        scale: Scale,
+    ) -> Self {
         let wants = |name| chosen.contains(&name);
         // A system that cannot fit at all is not part of the rack.
-        let pages = || {
-            let pages = PagesPlan::new(plan, scale)?;
-            pages.rack(&plan.config)?;
-            Ok(pages)
+        let pages = || match joined {
+            Some(rack) => PagesPlan::of_running(plan, rack, scale),
+            None => {
+                let pages = PagesPlan::new(plan, scale)?;
+                pages.rack(&plan.config)?;
+                Ok(pages)
+            }
         };
         Self {
             pages: wants(SystemName::Pages).then(pages),

@@ -4,8 +4,9 @@ use super::SystemName;
 use super::SystemRun;
 use super::report::{Measure, SystemReport};
 use crate::demo::report::DemoReport;
-use crate::demo::{reference, run as flows};
+use crate::demo::run as flows;
 use crate::outcome::CliError;
+use crate::tpch::reference;
 use serde_json::{Value, json};
 
 /// Runs the flows, and fills `report`.
@@ -18,7 +19,7 @@ pub fn run(run: &SystemRun<'_>, report: &mut DemoReport) -> Result<SystemReport,
     let interrupted = run.globals.interrupt.is_set();
     if !interrupted && report.result.is_some() {
         run.live.phase("flows: the check");
-        let reference = reference(run.plan, run.globals);
+        let reference = reference(run.plan.scale, run.globals);
         report.judge_balanced(&reference);
         report.judge(&reference, run.plan.scale);
     }

@@ -1,4 +1,4 @@
-//! Messages from a storage to a compute unit: long ones, read in place, and small ones.
+//! Messages from a storage to a compute node: long ones, read in place, and small ones.
 //!
 //! `perf messaging` has the loops; this module is the demo's use of them.
 
@@ -13,7 +13,6 @@ use crate::perf::messaging::small::{self, SMALL_BYTES};
 use crate::perf::messaging::source::MessageOffsets;
 use crate::progress::Progress;
 use rackweave_endpoint::messaging::MessagingConfig;
-use rackweave_rack::config::Role;
 use serde_json::json;
 
 /// Seconds of each kind of message at scale factor 1.
@@ -28,9 +27,8 @@ const LONG_BYTES: usize = 1 << 20;
 /// If the units cannot be connected, or the connection fails.
 pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     let config = run.rack.config();
-    let first = |role| config.nodes_of(role).first().copied();
-    let places = first(Role::Storage).zip(first(Role::Compute));
-    let (storage, compute) = places.ok_or_else(|| CliError::run("there are no nodes"))?;
+    let nodes = run.plan.nodes()?;
+    let (storage, compute) = (nodes.storage, nodes.compute[0]);
     let mut rig = Rig::new(run.rack, [storage, compute], &MessagingConfig::default())?;
     let source = rig.source(config.seed)?;
     let (interrupt, span) = (&run.globals.interrupt, run.scale.span(SECONDS));

@@ -1,4 +1,4 @@
-//! Every system on one embedded rack, one after another, each verified and compared with what this
+//! Every system on one rack, embedded or joined, one after another, each verified and compared with what this
 //! machine can do without a rack.
 //!
 //! [`free`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
@@ -19,8 +19,8 @@ mod yardstick;
 use super::DemoPlan;
 use crate::globals::Globals;
 use crate::live::Live;
+use crate::programs::RealRack;
 use clap::ValueEnum;
-use rackweave_rack::EmbeddedRack;
 use scale::Scale;
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ impl SystemName {
 
 /// What every system receives.
 pub struct SystemRun<'a> {
-    rack: &'a EmbeddedRack,
+    rack: &'a RealRack,
     plan: &'a DemoPlan,
     scale: Scale,
     globals: &'a Globals,

@@ -1,5 +1,6 @@
 //! YCSB over the page store: an NVMe target on a storage node, a store several times larger than
-//! the pools of the compute nodes.
+//! the pools of the compute nodes. On a running rack the demo allocates pages of a store that others
+//! may use, too, and frees them.
 
 use super::SystemName;
 use super::SystemRun;
@@ -9,12 +10,13 @@ use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
+use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded};
-use rackweave_bench::ycsb::Nodes;
 use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
+use rackweave_rack::services::PageService;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -33,6 +35,8 @@ pub struct PagesPlan {
     place: StoreLocation,
     /// Pages of the store.
     pages: u64,
+    /// The pages of a running rack.
+    running: Option<PageService>,
     /// Why the store is not where the configuration says, if so.
     remark: Option<String>,
 }
@@ -43,6 +47,8 @@ enum StoreLocation {
     Temporary,
     /// A store of the configuration. A file that was created for this run is removed afterwards.
     Given(StoreConfig, Option<PathBuf>),
+    /// The first store of a running rack.
+    Running(String),
 }
 
 impl PagesPlan {
@@ -52,14 +58,14 @@ impl PagesPlan {
     /// If the rack's pages or nodes do not allow it.
     pub fn new(plan: &DemoPlan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
-        let mut nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let mut nodes = plan.nodes()?;
         let (place, remark) = place_of(config);
         if let StoreLocation::Given(store, _) = &place {
             nodes.storage = storage_of(config, store)?;
         }
         let room = match &place {
-            StoreLocation::Temporary => None,
             StoreLocation::Given(store, _) => Some(store.pages(config.switch.page_size)),
+            _ => None,
         };
         let entries = u64::from(config.switch.page_entries);
         let mut options = PagesOptions {
@@ -68,7 +74,7 @@ impl PagesPlan {
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };
-        let needs = fit(&mut options, nodes.compute.len() as u64, scale, room)?;
+        let needs = fit(&mut options, nodes.compute.len() as u64, scale, (0, room))?;
         options.check().map_err(CliError::run)?;
         Ok(Self {
             job: Job {
@@ -78,7 +84,43 @@ impl PagesPlan {
             },
             place,
             pages: room.unwrap_or(needs),
+            running: None,
             remark,
+        })
+    }
+
+    /// The plan for a running rack: pages of its first store, which may have others in use, and the
+    /// buffer frames that its nodes have.
+    ///
+    /// # Errors
+    /// If it has no page directory, or too few pages.
+    pub fn of_running(plan: &DemoPlan, rack: &RealRack, scale: Scale) -> Result<Self, CliError> {
+        let (config, nodes) = (rack.config().clone(), plan.nodes()?);
+        let options = PagesOptions {
+            load: load(&config),
+            ..PagesOptions::default()
+        };
+        let made = options.of_rack(rack, &nodes);
+        let (mut options, service) = made.map_err(CliError::run)?;
+        let store = service.stores().first();
+        let store = store.ok_or_else(|| CliError::run("the rack has no store"))?;
+        let (name, pages) = (store.name.clone(), store.pages);
+        let (buffer, compute) = (options.buffer_bytes, nodes.compute.len() as u64);
+        let frames = u64::from(options.frames()) * compute;
+        let least = frames + frames / 2;
+        fit(&mut options, compute, scale, (least, Some(pages)))?;
+        options.buffer_bytes = buffer;
+        options.check().map_err(CliError::run)?;
+        Ok(Self {
+            job: Job {
+                config,
+                nodes,
+                options,
+            },
+            place: StoreLocation::Running(name),
+            pages,
+            running: Some(service),
+            remark: None,
         })
     }
 
@@ -100,6 +142,11 @@ impl PagesPlan {
                 let backend = store.open(page_size).map_err(CliError::run)?;
                 Ok((Medium::Other(backend), format!("store {}", store.name)))
             }
+            // Of the same kind, to be compared with.
+            StoreLocation::Running(name) => Ok((
+                Medium::memory(page_size, self.pages),
+                format!("store {name}"),
+            )),
             StoreLocation::Temporary => {
                 let folder = std::env::temp_dir();
                 Ok(
@@ -153,13 +200,14 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
     })
 }
 
-/// Chooses records and buffers so that the ratio of heap and buffers is as planned, and the heap
-/// fits a store of `free` pages if there is one. Returns the pages that a store needs.
+/// Chooses records and buffers so that the ratio of heap and buffers is as planned, the heap has at
+/// least `least` pages, and it fits a store of `room` pages if there is one. Returns the pages that a
+/// store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,
     scale: Scale,
-    room: Option<u64>,
+    (least, room): (u64, Option<u64>),
 ) -> Result<u64, CliError> {
     let per_page = Heap::layout(options)
         .map_err(CliError::run)?
@@ -169,7 +217,7 @@ fn fit(
     // The minimum that pending operations need, and as many spare ones.
     let frames_min = u64::from(options.load.threads) * u64::from(options.load.depth) * 2;
     let wanted = scale.records(RECORDS).div_ceil(per_page.into());
-    let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS);
+    let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS).max(least);
     loop {
         options.load.ycsb.records = pages * u64::from(per_page);
         let heap = Heap::for_run(options).map_err(CliError::run)?;
@@ -207,7 +255,10 @@ pub fn run(run: &SystemRun<'_>, plan: &PagesPlan) -> Result<SystemReport, CliErr
     let copied = yardstick::pages_copied(options.page_size);
     let mut clock = Clock::new(run.globals, "pages", run.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let outcome = embedded::run_on(run.rack, &plan.job, medium, progress);
+    let outcome = match &plan.running {
+        Some(service) => embedded::run_with(service, plan.pages, &plan.job, progress),
+        None => embedded::run_on(run.rack, &plan.job, medium, progress),
+    };
     let outcome = outcome.map_err(CliError::run)?;
     Ok(report(run, plan, &outcome, &store, (alone, copied)))
 }
@@ -310,7 +361,7 @@ mod tests {
             (0.1, Some(200)),
         ] {
             let mut options = PagesOptions::default();
-            let needs = fit(&mut options, 2, Scale::new(factor), room).expect("there is room");
+            let needs = fit(&mut options, 2, Scale::new(factor), (0, room)).expect("there is room");
             assert!(options.check().is_ok(), "{options:?}");
             let heap = Heap::for_run(&options).expect("records fit pages");
             assert_eq!(needs, heap.store_pages(2));
@@ -322,7 +373,7 @@ mod tests {
             }
         }
         let mut options = PagesOptions::default();
-        let refused = fit(&mut options, 2, Scale::new(1.0), Some(3));
+        let refused = fit(&mut options, 2, Scale::new(1.0), (0, Some(3)));
         assert!(refused.is_err_and(|error| error.to_string().contains("store.bytes")));
     }
 

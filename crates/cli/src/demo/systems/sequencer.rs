@@ -23,7 +23,7 @@ const SECONDS: f64 = 4.0;
 const CALLS: u32 = 64;
 
 /// Clients, one thread each.
-const CLIENTS: u16 = 3;
+const CLIENTS: usize = 3;
 
 /// Numbers drawn by clients.
 struct Drawn {
@@ -44,10 +44,9 @@ impl Drawn {
 /// # Errors
 /// If switch or nodes have no capacity, or a connection fails.
 pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
-    let rack = run.rack;
     // The last node has the word, others have clients; there are at least two nodes.
-    let host = NodeId(rack.config().node.len() as u16 - 1);
-    let nodes: Vec<_> = (0..CLIENTS).map(|at| NodeId(at % host.0.max(1))).collect();
+    let (&host, others) = run.rack.nodes().split_last().expect("there are nodes");
+    let nodes: Vec<_> = others.iter().copied().cycle().take(CLIENTS).collect();
     let mut bar = Progress::new(run.globals, "sequencer");
     run.live.phase("sequencer: in the switch");
     let switch = draw(run, &nodes, SequencerPlacement::Switch)?;

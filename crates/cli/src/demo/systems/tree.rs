@@ -12,7 +12,6 @@ use super::scale::Scale;
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
-use rackweave_bench::ycsb::Nodes;
 use serde_json::{Value, json};
 
 /// Seconds of operations of clients on the network, at scale factor 1.
@@ -42,7 +41,7 @@ impl TreePlan {
     /// If such trees are impossible.
     pub fn new(plan: &DemoPlan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
-        let nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let nodes = plan.nodes()?;
         let mut load = load(config);
         load.ycsb.records = scale.records(RECORDS);
         load.ycsb.record_size = RECORD_BYTES;

@@ -1,17 +1,13 @@
 //! The programs that a node of a hosted rack can run for a command.
 //!
 //! Each file has the arguments and the results of its jobs, which are sent as JSON, and the jobs
-//! themselves; the commands that start them are in other modules (`demo`, `perf`). The loop of a
+//! themselves; the commands that start them are in other modules (`chaos`). The loop of a
 //! job is that of an embedded rack's threads (`programs`).
 
 pub mod flow;
-pub mod meeting;
-pub mod tpch;
-pub mod verbs;
 
 use crate::patience::Wish;
 use crate::programs::{Program, RealTime};
-use meeting::Meetings;
 use rackweave_rack::hosted::{Job, Jobs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,26 +16,16 @@ use std::sync::Arc;
 
 /// All programs of a node.
 pub fn all() -> Arc<dyn Jobs> {
-    Arc::new(All::default())
+    Arc::new(All)
 }
 
-#[derive(Default)]
-struct All {
-    meetings: Meetings,
-}
+struct All;
 
 impl Jobs for All {
     fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String> {
-        let meetings = &self.meetings;
         match name {
-            meeting::ASK => meetings.ask(parsed(arguments)?, job),
-            meeting::TELL => found(&meetings.tell(parsed(arguments)?)?),
-            tpch::STORAGE => found(&tpch::store(parsed(arguments)?, meetings, job)?),
-            tpch::COMPUTE => found(&tpch::compute(&parsed(arguments)?, job)?),
             flow::PRODUCE => found(&flow::produce(&parsed(arguments)?, job)?),
             flow::CONSUME => found(&flow::consume(&parsed(arguments)?, job)?),
-            verbs::NEAR => found(&verbs::near(&parsed(arguments)?, meetings, job)?),
-            verbs::FAR => found(&verbs::far(&parsed(arguments)?, meetings, job)?),
             _ => Err(format!(
                 "this node knows no job {name}; run the same release everywhere"
             )),
@@ -55,9 +41,6 @@ fn parsed<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
 fn found(what: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(what).map_err(|error| error.to_string())
 }
-
-/// The error of a job that was stopped before it was done.
-const STOPPED: &str = "it was asked to stop";
 
 /// Runs a program to its end; once the job is stopped, as `if_stopped` says. Returns the program,
 /// and whether it has ended. The job reports its progress.

@@ -25,12 +25,10 @@ use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::latency::latency;
 use crate::memcpy;
-use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
 use crate::report::joined;
 use bulk::{Bulk, Moved, Send, Take};
-use rackweave_base::NodeId;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rig::Rig;
 use serde_json::{Value, json};
@@ -62,7 +60,7 @@ const MEMCPY: (usize, usize) = (SOURCE_BYTES, 1 << 20);
 /// # Errors
 /// If messages are longer than their source, the rack cannot be built, or a connection ends.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let test = TestRun::new(args, globals, EMBEDDED, 1)?;
+    let test = TestRun::on_any_rack(args, globals, 1)?;
     let size = args.size.unwrap_or(MESSAGE_BYTES) as usize;
     if size > SOURCE_BYTES {
         return Err(CliError::usage(format!(
@@ -70,8 +68,8 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         )));
     }
     let messaging = MessagingConfig::default();
-    let rack = test.embedded()?;
-    let mut rig = Rig::new(&rack, [NodeId(0), test.last()], &messaging)?;
+    let rack = test.real_rack()?;
+    let mut rig = Rig::new(&rack, [test.nodes[0], test.last()], &messaging)?;
     let source = rig.source(test.config.seed)?;
     let single = SinglePair::new(&rig, &messaging)?;
     let span = test.part(SECONDS, 1);

@@ -7,7 +7,7 @@ use rackweave_base::NodeId;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
-use rackweave_rack::{EmbeddedRack, Node};
+use rackweave_rack::{Node, Rack};
 use rackweave_verbs::Access;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -27,7 +27,7 @@ pub struct Rig<'a> {
     pub storage: ConnectionEnd,
     /// Sends requests, and reads.
     pub compute: ConnectionEnd,
-    pub rack: &'a EmbeddedRack,
+    pub rack: &'a Rack,
     /// The nodes of the storage unit and of the compute unit.
     pub places: [NodeId; 2],
 }
@@ -51,7 +51,7 @@ impl<'a> Rig<'a> {
     /// The first of `places` is the storage unit, which listens; the other is the compute unit,
     /// which dials.
     pub fn new(
-        rack: &'a EmbeddedRack,
+        rack: &'a Rack,
         places: [NodeId; 2],
         messaging: &MessagingConfig,
     ) -> Result<Self, CliError> {

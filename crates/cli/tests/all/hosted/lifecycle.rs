@@ -1,6 +1,8 @@
 //! Racks that start, lose processes, and end.
 
-use super::rack::{LIMIT, Process, RackFolder, await_gone, command, is_whole, kill, lives};
+use super::rack::{
+    LIMIT, Process, RackFolder, await_gone, command, is_guest, is_whole, kill, lives,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Instant;
@@ -24,7 +26,8 @@ fn up_makes_keys_serves_and_leaves_nothing() {
     assert!(is_whole(&info), "{info:#}");
     assert_eq!(info["security"], "tls");
     assert_eq!(info["switch_pid"], up.child("switch"));
-    for node in info["nodes"].as_array().unwrap() {
+    let nodes = info["nodes"].as_array().unwrap().iter();
+    for node in nodes.filter(|node| !is_guest(node)) {
         assert_eq!(
             node["pid"],
             up.child(node["name"].as_str().unwrap()),
@@ -128,11 +131,12 @@ fn a_switch_that_dies_under_the_demo_makes_no_wrong_result() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         match output.status.code() {
             Some(0) => {}
-            Some(2) => {
-                assert_eq!(error.lines().count(), 1, "{error}");
-                let names = ["switch", "controller", "left the rack"];
-                assert!(names.iter().any(|name| error.contains(name)), "{error}");
+            // It says which systems were hit, or that it could not join.
+            Some(1) => {
+                let said = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(said.contains("problem: "), "{said}");
             }
+            Some(2) => assert_eq!(error.lines().count(), 1, "{error}"),
             other => panic!("{other:?}: {error}"),
         }
         place.await_whole();

@@ -2,8 +2,10 @@
 //!
 //! Every test has its own folder and ports, so that tests can run concurrently.
 
+mod columns;
 mod commands;
 mod lifecycle;
 mod programs;
 mod rack;
+mod serving;
 mod strangers;

@@ -43,6 +43,16 @@ impl RackFolder {
         place
     }
 
+    /// A rack with programs for every system.
+    pub fn of_all_systems(hosted: &str) -> Self {
+        let rest = "[[store]]\nname = \"pages\"\nnode = \"storage0\"\nbytes = 134217728\n\
+                    [switch]\nbudget = \"software\"\nlanes = 8192\npage_entries = 2048\n\
+                    page_workers = 64\npage_slots = 1024\nsequencers = 16\nindex_servers = 8\n\
+                    index_queries = 256\nindex_fat_ranges = 1024\nindex_nodes = 4096\n\
+                    index_layers = 2\n";
+        Self::new(&format!("security = \"plain\"\n{hosted}"), rest)
+    }
+
     /// As [`RackFolder::new`] with small heartbeats and no keys.
     pub fn plain(hosted: &str) -> Self {
         Self::new(&format!("security = \"plain\"\n{hosted}"), "")
@@ -118,10 +128,17 @@ impl Drop for RackFolder {
     }
 }
 
-/// Whether a rack has all its nodes.
+/// Whether a node is a place for guests.
+pub fn is_guest(node: &Value) -> bool {
+    let name = node["name"].as_str();
+    name.is_some_and(|name| name.starts_with("guest"))
+}
+
+/// Whether a rack has all its nodes, apart from guests.
 pub fn is_whole(info: &Value) -> bool {
     let nodes = info["nodes"].as_array();
-    info["running"] == true && nodes.is_some_and(|nodes| nodes.iter().all(|n| n["joined"] == true))
+    let is_there = |node: &Value| node["joined"] == true || is_guest(node);
+    info["running"] == true && nodes.is_some_and(|nodes| nodes.iter().all(is_there))
 }
 
 /// An unused address, outside the ephemeral ports of the system.

@@ -85,6 +85,8 @@ struct Control {
     map: Arc<PartitionMap>,
     giving: Option<Giving>,
     getting: Option<Getting>,
+    /// Whether another endpoint is being restarted, in a map that is not known here yet.
+    commits_nothing: bool,
     meters: Vec<Arc<Meter>>,
     /// By meter: the position up to which its keys have been taken.
     sampled: Vec<u64>,
@@ -135,6 +137,7 @@ impl Shard {
                 map: Arc::new(map),
                 giving: None,
                 getting: None,
+                commits_nothing: false,
                 meters: Vec::new(),
                 sampled: Vec::new(),
                 counters: ShardStatistics::default(),

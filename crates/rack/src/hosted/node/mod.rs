@@ -2,6 +2,7 @@
 
 mod access;
 mod jobs;
+mod process;
 mod serve;
 mod shared;
 
@@ -18,7 +19,7 @@ use crate::services::namespaces_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Rkey};
+use rackweave_base::{Block, Instant, KeyRng, NodeId, Rkey};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
 use rackweave_nic::Nic;
 use rackweave_target::{Backend, Target, TargetConfig, TargetError};
@@ -31,6 +32,7 @@ use shared::{NodeCore, NodeMachine};
 
 pub(super) use access::NodeAccessPoint;
 pub use jobs::{Job, Jobs};
+pub(super) use process::NodesProcess;
 pub(super) use shared::KEEP_LIMIT;
 
 /// Interval between two attempts to join.
@@ -49,6 +51,8 @@ pub struct NodeOptions {
     /// Whether the process opens the stores that the configuration has on this node, and serves
     /// them by an NVMe target.
     pub serves_stores: bool,
+    /// Whether the process waits for a name that is taken: its previous process may have died.
+    pub waits_for_name: bool,
 }
 
 /// Events of a node, for observers.
@@ -78,8 +82,10 @@ pub struct NodeProcess {
     controller: SocketAddr,
     security: Security,
     runtime: Runtime,
+    process: NodesProcess,
     /// Whether the node has a target with the stores of the configuration.
     serves_stores: bool,
+    waits_for_name: bool,
 }
 
 /// A target's configuration and namespaces.
@@ -91,44 +97,19 @@ impl NodeProcess {
     /// # Errors
     /// An unknown name, a bad configuration, a missing key, a folder that cannot be used.
     pub fn new(options: NodeOptions) -> Result<Self, HostedError> {
-        let memory = Self::memory_for(&options.config, &[&options.name])?;
-        let epoch = std::time::Instant::now();
-        Self::with(options, (memory, epoch), &Arc::default())
+        let process = NodesProcess::new(&options.config, &[&options.name])?;
+        Self::with(options, &process)
     }
 
-    /// The memory of nodes in one process: one that others can map if a link needs it.
-    ///
-    /// # Errors
-    /// If the system cannot share memory.
-    pub(super) fn memory_for(config: &RackConfig, names: &[&str]) -> Result<Memory, HostedError> {
-        let hosted = config.hosted();
-        let limit = usize::try_from(config.memory_limit).unwrap_or(usize::MAX);
-        let mut here = config.node.iter();
-        let shared = here.find(|node| {
-            names.contains(&node.name.as_str()) && node.link_kind(&hosted) == LinkKind::SharedMemory
-        });
-        let Some(node) = shared else {
-            return Ok(Memory::new(limit));
-        };
-        Memory::shared(limit).map_err(|error| HostedError::Link {
-            kind: LinkKind::SharedMemory.name(),
-            node: node.name.clone(),
-            problem: error.to_string(),
-        })
-    }
-
-    /// Prepares a node with this memory, whose clock begins at this time.
-    pub(super) fn with(
-        options: NodeOptions,
-        (memory, epoch): (Memory, std::time::Instant),
-        page_alarm: &Arc<AtomicBool>,
-    ) -> Result<Self, HostedError> {
+    /// Prepares a node of this process.
+    pub(super) fn with(options: NodeOptions, process: &NodesProcess) -> Result<Self, HostedError> {
         let NodeOptions {
             config,
             name,
             controller,
             jobs,
             serves_stores,
+            waits_for_name,
         } = options;
         config.check().map_err(build::RackError::from)?;
         let hosted = config.hosted();
@@ -142,24 +123,26 @@ impl NodeProcess {
             return Err(HostedError::NoSuchNode { name, hint });
         };
         let runtime = Runtime::open(&hosted.directory())?;
-        let pump = Pump::new(NodeMachine::new(), epoch).map_err(|error| HostedError::System {
-            what: "no event descriptor",
-            error,
-        })?;
+        let pump =
+            Pump::new(NodeMachine::new(), process.epoch).map_err(|error| HostedError::System {
+                what: "no event descriptor",
+                error,
+            })?;
         Ok(Self {
             core: Arc::new(NodeCore::new(
                 NodeId(at as u16),
-                memory,
+                process,
                 pump,
                 config.node[at].byte_order.into(),
                 jobs,
-                page_alarm.clone(),
             )),
             controller: controller.unwrap_or(hosted.control),
             security: security(&hosted, &name)?,
             config,
             runtime,
+            process: process.clone(),
             serves_stores,
+            waits_for_name,
         })
     }
 
@@ -180,6 +163,16 @@ impl NodeProcess {
     /// Its number.
     pub(super) fn node(&self) -> NodeId {
         self.core.id
+    }
+
+    /// The configuration of the rack.
+    pub(super) fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// What it shares with the other nodes of its process.
+    pub(super) fn process(&self) -> &NodesProcess {
+        &self.process
     }
 
     /// Its name.
@@ -228,7 +221,11 @@ impl NodeProcess {
                     }
                 }
                 Err(error) => {
-                    if !may_pass(&error, &mut taken_since, self.config.hosted().dead_after()) {
+                    let patience = match self.waits_for_name {
+                        true => 5 * self.config.hosted().dead_after(),
+                        false => Time::ZERO,
+                    };
+                    if !may_pass(&error, &mut taken_since, patience) {
                         return Err(error);
                     }
                     if is_reported {
@@ -273,6 +270,7 @@ impl NodeProcess {
             udp: end.udp(),
             pid: std::process::id(),
             incarnation: self.core.incarnation.load(Ordering::Relaxed),
+            memory: self.process.memory_id,
         };
         let introduction = Introduction {
             purpose: PURPOSE_NODE.into(),
@@ -325,13 +323,13 @@ impl NodeProcess {
 fn may_pass(
     error: &HostedError,
     taken_since: &mut Option<std::time::Instant>,
-    dead_after: Time,
+    patience: Time,
 ) -> bool {
     match error {
-        HostedError::Control(ControlError::Refused { reason, .. }) => {
+        HostedError::Control(ControlError::Refused { .. }) => {
             let now = std::time::Instant::now();
             let since = *taken_since.get_or_insert(now);
-            reason.contains("taken") && now - since < 5 * dead_after
+            error.is_taken() && now - since < patience
         }
         HostedError::Control(
             ControlError::WrongKey { .. }

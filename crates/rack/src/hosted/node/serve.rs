@@ -115,8 +115,7 @@ impl<'a> Serving<'a> {
                 return NodeReply::Imported(self.import(Origin(origin)));
             }
             NodeRequest::Forget { origin } => {
-                core.loans().imports.remove(&origin);
-                core.memory.forget(Origin(origin));
+                core.forget(Origin(origin));
             }
             NodeRequest::StartJob {
                 job,
@@ -200,9 +199,6 @@ impl<'a> Serving<'a> {
         let channel = self.channel.as_mut().ok_or("this link shares no memory")?;
         let (_, fds) = handover::receive(channel).map_err(|error| error.to_string())?;
         let fd = fds.into_iter().next().ok_or("no memory came along")?;
-        let imported = self.core.memory.import(origin, fd);
-        imported.map_err(|error| error.to_string())?;
-        self.core.loans().imports.insert(origin.0);
-        Ok(())
+        self.core.import(origin, fd)
     }
 }

@@ -6,6 +6,7 @@
 //! time, it forgets all: flows are aborted, and threads waiting at rings are notified.
 
 use super::jobs::{JobTable, Jobs};
+use super::process::{Imports, NodesProcess};
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedNode;
@@ -19,6 +20,7 @@ use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{CqError, CqId, PdId, Verbs};
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
@@ -102,8 +104,6 @@ pub(super) struct Loans {
     domain: Option<PdId>,
     /// Remote keys of the rings.
     pub rings: BTreeSet<u32>,
-    /// The memory of other nodes.
-    pub imports: BTreeSet<u16>,
     /// Until when everything is kept, if the controller was lost.
     kept_until: Option<std::time::Instant>,
     /// Rings that a job has opened.
@@ -117,6 +117,7 @@ pub(super) struct Loans {
 pub(in crate::hosted) struct NodeCore {
     pub id: NodeId,
     pub memory: Memory,
+    imports: Arc<Imports>,
     pub pump: Pump<NodeMachine>,
     pub table: JobTable,
     pub jobs: Arc<dyn Jobs>,
@@ -135,20 +136,20 @@ pub(in crate::hosted) struct NodeCore {
 impl NodeCore {
     pub fn new(
         id: NodeId,
-        memory: Memory,
+        process: &NodesProcess,
         pump: Pump<NodeMachine>,
         order: ByteOrder,
         jobs: Arc<dyn Jobs>,
-        page_alarm: Arc<AtomicBool>,
     ) -> Self {
         Self {
             id,
-            regions: LocalRegions::new(memory.clone()),
-            memory,
+            regions: LocalRegions::new(process.memory.clone()),
+            memory: process.memory.clone(),
+            imports: process.imports.clone(),
             pump,
             table: JobTable::default(),
             jobs,
-            page_alarm,
+            page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
             incarnation: AtomicU64::new(KeyRng::system().next_u64()),
             loans: Mutex::default(),
@@ -228,6 +229,16 @@ impl NodeCore {
         });
     }
 
+    /// Maps the memory of another process.
+    pub(super) fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), String> {
+        self.imports.import(&self.memory, (self.id, origin), fd)
+    }
+
+    /// Unmaps it.
+    pub(super) fn forget(&self, origin: Origin) {
+        self.imports.forget(&self.memory, self.id, origin);
+    }
+
     /// Handles the loss of the controller: everything stands still, and is kept for a while.
     pub(super) fn disconnect(&self) {
         let mut loans = self.loans();
@@ -238,9 +249,7 @@ impl NodeCore {
             }
         });
         // The others' memories are passed on anew.
-        for origin in std::mem::take(&mut loans.imports) {
-            self.memory.forget(Origin(origin));
-        }
+        self.imports.forget_all(&self.memory, self.id);
         loans.kept_until = Some(std::time::Instant::now() + KEEP_LIMIT);
     }
 

@@ -3,7 +3,7 @@
 use super::ends::{End, Waiting, seal_keys};
 use super::kept::KeptMember;
 use super::restoring::Return;
-use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
+use super::{Admitted, Member, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
@@ -50,6 +50,28 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
     Refusal {
         reason: reason.into(),
         remedy,
+    }
+}
+
+/// The name of a node, claimed by a process that is joining.
+struct NameClaim<'a> {
+    core: &'a SwitchCore,
+    node: NodeId,
+}
+
+impl<'a> NameClaim<'a> {
+    /// `None` if another process has the name, or has claimed it.
+    fn new(core: &'a SwitchCore, node: NodeId) -> Option<Self> {
+        let mut claims = core.claims.lock().expect("no holder panics");
+        let is_free = core.member(node).is_none() && claims.insert(node);
+        is_free.then_some(Self { core, node })
+    }
+}
+
+impl Drop for NameClaim<'_> {
+    fn drop(&mut self) {
+        let mut claims = self.core.claims.lock().expect("no holder panics");
+        claims.remove(&self.node);
     }
 }
 
@@ -137,7 +159,7 @@ impl Acceptor<'_> {
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
-            purpose @ (PURPOSE_MEMBER | PURPOSE_SERVER) => match self.member_named(&name) {
+            purpose @ (PURPOSE_MEMBER | PURPOSE_SERVER) => match self.member_of(&hello) {
                 Some(member) => match pending.welcome(serde_json::Value::Null) {
                     Ok(connection) => {
                         self.note_admitted(&name, &connection);
@@ -154,7 +176,7 @@ impl Acceptor<'_> {
                 }
             },
             PURPOSE_NODE => match self.check_node(&hello) {
-                Ok((node, returns, hello)) => self.let_in((node, returns), &hello, pending),
+                Ok((claim, returns, hello)) => self.let_in((claim, returns), &hello, pending),
                 Err(refusal) => turn_away(pending, refusal),
             },
             other => {
@@ -167,10 +189,12 @@ impl Acceptor<'_> {
         }
     }
 
-    fn member_named(&self, name: &str) -> Option<Arc<Member>> {
+    /// The member whose process opens another connection. A process that has lost a race for the
+    /// name is not taken for the one that has it.
+    fn member_of(&self, hello: &Hello) -> Option<Arc<Member>> {
         let core = self.core;
-        let at = core.config.node.iter().position(|node| node.name == name)?;
-        core.member(NodeId(at as u16))
+        let member = core.member(core.config.node_named(&hello.name)?)?;
+        (hello.body == member.pid).then_some(member)
     }
 
     /// Records the connection so that it can be closed if its key is revoked.
@@ -191,7 +215,7 @@ impl Acceptor<'_> {
     }
 
     /// Whether a node may join.
-    fn check_node(&self, hello: &Hello) -> Result<(NodeId, Return, NodeHello), Refusal> {
+    fn check_node(&self, hello: &Hello) -> Result<(NameClaim<'_>, Return, NodeHello), Refusal> {
         let core = self.core;
         let same = "use the same rack.toml on both sides";
         let position = core.config.node.iter().position(|n| n.name == hello.name);
@@ -211,13 +235,14 @@ impl Acceptor<'_> {
                 same,
             ));
         }
-        // The name is also taken until its previous node has been cleaned up.
-        if core.members[at].lock().expect("no holder panics").is_some() {
-            return Err(refusal(
+        // The name is also taken while another process is joining, and until its previous node has
+        // been cleaned up.
+        let claim = NameClaim::new(core, node).ok_or_else(|| {
+            refusal(
                 "a node of this name has joined: the name is taken",
                 "stop the other process, or give this one the name of a free [[node]]",
-            ));
-        }
+            )
+        })?;
         let returns = core.returns(node, said.incarnation);
         if returns == Return::Later {
             return Err(refusal(
@@ -225,12 +250,17 @@ impl Acceptor<'_> {
                 "wait a moment",
             ));
         }
-        Ok((node, returns, said))
+        Ok((claim, returns, said))
     }
 
     /// Admits a node and serves it until it leaves.
-    fn let_in(&self, (node, returns): (NodeId, Return), hello: &NodeHello, pending: Pending) {
-        let core = self.core;
+    fn let_in(
+        &self,
+        (claim, returns): (NameClaim<'_>, Return),
+        hello: &NodeHello,
+        pending: Pending,
+    ) {
+        let (core, node) = (self.core, claim.node);
         let name = core.config.node[usize::from(node.0)].name.clone();
         let from = pending.peer_addr();
         let place = NodePlacement {
@@ -250,8 +280,10 @@ impl Acceptor<'_> {
                 return pending.refuse(&why, "see the switch's configuration");
             }
         };
-        let (welcome, seal) = self.welcome(hello.link, returns);
-        let (origin, token) = (welcome.origin, welcome.token.clone());
+        let arena = core.arenas.of(hello.memory, &core.memory);
+        let origin = arena.origin;
+        let (welcome, seal) = self.welcome(hello.link, returns == Return::Same, origin);
+        let token = welcome.token.clone();
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
         let mut connection = match pending.welcome(welcome) {
             Ok(connection) => connection,
@@ -268,7 +300,7 @@ impl Acceptor<'_> {
                     return failed(&why);
                 }
             },
-            End::Shared => match self.share(&place, &token, Origin(origin)) {
+            End::Shared => match self.share(&place, &token, arena) {
                 Ok((link, made)) => {
                     shared = Some(made);
                     link
@@ -293,15 +325,16 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
-        let incarnation = hello.incarnation;
         let joined = KeptMember {
-            incarnation,
-            origin,
+            incarnation: hello.incarnation,
+            memory: hello.memory,
+            origin: origin.0,
         };
         core.state_file(|file| file.rack.members.insert(node.0, joined));
         core.save();
+        drop(claim);
         match returns {
-            Return::Same(_) => core.restoring.note(node),
+            Return::Same => core.restoring.note(node),
             Return::New | Return::Later => self.connect_stores(node, &name),
         }
         (self.watch)(SwitchEvent::Joined {
@@ -325,13 +358,13 @@ impl Acceptor<'_> {
 
     /// The welcome for a node with this kind of link, and the keys of its packets, if they are
     /// sealed.
-    fn welcome(&self, link: LinkKind, returns: Return) -> (NodeWelcome, Option<SealKeys>) {
+    fn welcome(
+        &self,
+        link: LinkKind,
+        keep: bool,
+        origin: Origin,
+    ) -> (NodeWelcome, Option<SealKeys>) {
         let core = self.core;
-        let new = || core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
-        let (keep, origin) = match returns {
-            Return::Same(kept) => (true, kept.origin),
-            Return::New | Return::Later => (false, new()),
-        };
         let mut keys = KeyRng::system();
         let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
         let seal = (link == LinkKind::Udp && core.config.hosted().authenticates())
@@ -339,7 +372,7 @@ impl Acceptor<'_> {
         let welcome = NodeWelcome {
             controller: core.instance.load(Ordering::Relaxed),
             keep,
-            origin,
+            origin: origin.0,
             token,
             seal: seal.map(|keys| keys.of_peer().into()),
         };

@@ -1,12 +1,12 @@
 //! The switch's end of a node's link, and how it comes about.
 
 use super::acceptor::Acceptor;
+use super::arenas::Arena;
 use super::members::Shared;
 use crate::config::LinkKind;
 use crate::hosted::messages::{NodeHello, NodeReply, NodeRequest};
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlacement};
 use rackweave_base::KeyRng;
-use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
 use rackweave_link::Link;
 use rackweave_link::udp::{Hub, SealKeys};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 /// Nodes that have connected for their end of a shared-memory link, by the token that they sent.
@@ -133,21 +133,14 @@ impl Acceptor<'_> {
         &self,
         place: &NodePlacement<'_>,
         token: &str,
-        origin: Origin,
+        arena: Arc<Arena>,
     ) -> Result<(Box<dyn Link>, Shared), String> {
         let came = self.waiting.take(token);
         let (channel, descriptor) = came.ok_or("it did not come for its end of the link")?;
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let link = ports::share(place, &channel).map_err(|error| text(&error))?;
-        let copy = descriptor.try_clone().map_err(|error| text(&error))?;
-        let imported = self.core.memory.import(origin, copy);
-        imported.map_err(|error| text(&error))?;
-        let shared = Shared {
-            origin,
-            descriptor,
-            channel,
-        };
-        Ok((link, shared))
+        arena.map(descriptor)?;
+        Ok((link, Shared { arena, channel }))
     }
 }
 

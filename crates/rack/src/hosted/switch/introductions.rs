@@ -59,8 +59,8 @@ impl SwitchCore {
         };
         let present = self.members.iter().filter_map(|place| {
             let other = place.lock().expect("no holder panics").clone()?;
-            let origin = other.shared.as_ref()?.origin.0;
-            (other.node != member.node).then_some((origin, other))
+            let origin = other.shared.as_ref()?.arena.origin;
+            (origin != own.arena.origin).then_some((origin.0, other))
         });
         let present: BTreeMap<u16, Arc<Member>> = present.collect();
         let given = || member.given.lock().expect("no holder panics");
@@ -102,7 +102,10 @@ impl SwitchCore {
             let mut others = members.iter().filter(|other| other.node != member.node);
             others.all(|other| {
                 let theirs = other.shared.as_ref();
-                theirs.is_none_or(|theirs| given.contains(&theirs.origin.0))
+                theirs.is_none_or(|theirs| {
+                    let (origin, own) = (theirs.arena.origin, member.shared.as_ref());
+                    own.is_some_and(|own| own.arena.origin == origin) || given.contains(&origin.0)
+                })
             })
         })
     }
@@ -110,9 +113,10 @@ impl SwitchCore {
 
 /// Gives a member, whose memory is `place`, the memory of another.
 fn give((member, place): (&Member, &Shared), other: &Shared) -> Result<(), String> {
-    handover::send(&place.channel, b"memory", &[other.descriptor.as_fd()])
+    let descriptor = other.arena.descriptor().ok_or("it is not mapped")?;
+    handover::send(&place.channel, b"memory", &[descriptor.as_fd()])
         .map_err(|error| error.to_string())?;
-    let origin = other.origin.0;
+    let origin = other.arena.origin.0;
     match member.ask_counted(&NodeRequest::Import { origin }) {
         Some(NodeReply::Imported(done)) => done,
         _ => Err("it does not answer".into()),

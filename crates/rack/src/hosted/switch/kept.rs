@@ -23,7 +23,9 @@ const FORMAT: &str = "rackweave-controller-state-1";
 pub(super) struct KeptMember {
     /// The number by which its process says that it has kept everything.
     pub incarnation: u64,
-    /// The origin of its memory in packets.
+    /// The number of its process's memory.
+    pub memory: u64,
+    /// The origin of that memory in packets.
     pub origin: u16,
 }
 

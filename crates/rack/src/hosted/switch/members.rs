@@ -1,16 +1,15 @@
 //! Nodes that have joined: requests, heartbeats, and cleanup when one leaves.
 
+use super::arenas::Arena;
 use super::{SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest, ServiceCall};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rackweave_base::NodeId;
-use rackweave_base::memory::Origin;
 use rackweave_control::{Closer, Connection};
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration as Time, Instant};
@@ -23,7 +22,7 @@ pub(in crate::hosted) struct Member {
     pub node: NodeId,
     pub pid: u32,
     pub mtu: Mtu,
-    /// Its memory, if it shares it: the origin in packets and the descriptor.
+    /// Its memory, if it shares it.
     pub shared: Option<Shared>,
     connection: Mutex<Connection>,
     closer: Closer,
@@ -50,8 +49,7 @@ struct Delays {
 
 /// A node's shared memory.
 pub(in crate::hosted) struct Shared {
-    pub origin: Origin,
-    pub descriptor: OwnedFd,
+    pub arena: Arc<Arena>,
     /// The channel on which others' descriptors are sent to it.
     pub channel: UnixStream,
 }
@@ -233,9 +231,6 @@ impl SwitchCore {
     /// memory at its next request.
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
         member.cut();
-        if let Some(shared) = &member.shared {
-            self.memory.forget(shared.origin);
-        }
         let place = &self.members[usize::from(member.node.0)];
         let mut place = place.lock().expect("no holder panics");
         place.take_if(|other| Arc::ptr_eq(other, member));

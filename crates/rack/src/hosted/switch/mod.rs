@@ -8,6 +8,7 @@
 //! member of and the commands that request them.
 
 mod acceptor;
+mod arenas;
 mod commands;
 mod ends;
 mod introductions;
@@ -26,7 +27,7 @@ use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::linked::LinkedSwitch;
 use crate::statistics::Observed;
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
@@ -36,17 +37,18 @@ use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_programs::Pipeline;
 use rackweave_switch::{Switch, SwitchConfig, Tap};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
+use arenas::Arenas;
 use introductions::Introductions;
 use kept::{Kept, KeptMember, StateFile};
 pub(super) use members::Member;
 use minder::{News, Reports};
 use restoring::Restoring;
 use site::Asking;
-use std::collections::BTreeSet;
 
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
@@ -175,6 +177,8 @@ pub(super) struct SwitchCore {
     reports: Reports,
     /// The members, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
+    /// The nodes whose processes are joining.
+    claims: Mutex<BTreeSet<NodeId>>,
     /// How many times each node has joined.
     joins: Vec<AtomicU64>,
     /// Distinguishes this controller from others. A process that restores the state of an earlier
@@ -187,7 +191,7 @@ pub(super) struct SwitchCore {
     restoring: Restoring,
     /// The numbers of the commands that are connected.
     sessions: Mutex<BTreeSet<u64>>,
-    origins: AtomicU16,
+    arenas: Arenas,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
     /// Connections that were admitted, to be closed if their keys are revoked.
@@ -331,10 +335,10 @@ impl SwitchProcess {
         let mut state = StateFile::new(path, config.agreement(), instance);
         let left = state.read();
         let restoring = Restoring::default();
-        let mut last_origin = 0;
+        let mut arenas = Arenas::default();
         if let Ok(Some(kept)) = &left {
             let members = kept.rack.members.iter();
-            last_origin = members.clone().map(|(_, it)| it.origin).max().unwrap_or(0);
+            arenas.keep(members.clone().map(|(_, it)| (it.memory, it.origin)));
             restoring.begin(members.map(|(&node, _)| NodeId(node)).collect());
             state.rack = kept.rack.clone();
         }
@@ -364,13 +368,14 @@ impl SwitchProcess {
             news,
             reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
+            claims: Mutex::default(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             instance: AtomicU64::new(instance),
             state: Mutex::new(state),
             unsaved: Mutex::default(),
             restoring,
             sessions: Mutex::default(),
-            origins: AtomicU16::new(last_origin),
+            arenas,
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),

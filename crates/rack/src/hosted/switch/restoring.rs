@@ -5,7 +5,7 @@
 //! after a restart of the switch inside one process. Until then the requests of nodes and commands
 //! wait, and no other node is admitted.
 
-use super::kept::{Kept, KeptMember};
+use super::kept::Kept;
 use super::{SwitchCore, SwitchEvent};
 use core::sync::atomic::Ordering;
 use rackweave_base::{KeyRng, NodeId};
@@ -40,7 +40,7 @@ pub(super) struct Restoring {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Return {
     /// It has kept everything.
-    Same(KeptMember),
+    Same,
     /// It is new: it forgets what another controller has made there.
     New,
     /// It has to wait.
@@ -92,7 +92,7 @@ impl SwitchCore {
         drop(restoring);
         let kept = self.kept_member(node);
         match kept.filter(|kept| is_awaited && kept.incarnation == incarnation) {
-            Some(kept) => Return::Same(kept),
+            Some(_) => Return::Same,
             None => {
                 // Its process is another one, so the earlier one is dead.
                 self.restoring.note(node);

@@ -120,6 +120,7 @@ fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
         udp: Some(udp),
         pid: 0,
         incarnation: 1,
+        memory: 1,
     };
     let introduction = Introduction {
         purpose: PURPOSE_NODE.into(),

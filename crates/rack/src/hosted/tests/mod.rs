@@ -7,6 +7,7 @@ mod panics;
 mod programs;
 mod proxy;
 mod restart;
+mod serving;
 mod slow;
 mod waiting;
 
@@ -173,6 +174,7 @@ impl Rack {
             controller,
             jobs: Arc::new(Counting),
             serves_stores: true,
+            waits_for_name: true,
         })
     }
 

@@ -49,6 +49,7 @@ fn panic_in_a_node() {
             name: "a".into(),
             controller: None,
             serves_stores: false,
+            waits_for_name: true,
             jobs: Arc::new(Clumsy),
         });
         let node = node.unwrap();

@@ -1,7 +1,7 @@
 //! Programs that join a rack of processes, find what others have made, and leave.
 
 use super::*;
-use crate::config::StoreConfig;
+use crate::config::{GuestConfig, StoreConfig};
 use crate::messaging::{Dialing, Listener};
 use crate::services::{
     IndexOptions, IndexService, PageOptions, PageService, Prepare, SequencerService, StoreState,
@@ -13,7 +13,7 @@ use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_endpoint::page_store::FormatOptions;
 
-pub const AMPLE: Time = Time::from_secs(30);
+pub(super) const AMPLE: Time = Time::from_secs(30);
 
 /// A rack with a switch and the storage node as processes; the compute nodes are the test's.
 fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
@@ -29,7 +29,7 @@ fn with_switch(name: &str, link: LinkKind, act: impl FnOnce(&Rack)) {
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
-pub fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
+pub(super) fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
     let mut rack = Rack::new(name, link);
     let programs = RackConfig::with_all_programs();
     rack.config.switch = programs.switch;
@@ -43,7 +43,7 @@ pub fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
     rack
 }
 
-pub fn join(config: &RackConfig, name: &str) -> Joined {
+pub(super) fn join(config: &RackConfig, name: &str) -> Joined {
     Joined::join_as(config, &[name]).expect("the rack runs")
 }
 
@@ -130,6 +130,67 @@ fn programs_share_flows_and_sequencers_by_name() {
         eventually("the name is free", || other.share("numbers").is_ok());
         assert!(there.next(1).is_err(), "the sequencer is gone");
     });
+}
+
+#[test]
+fn guests_take_free_places_and_share_a_process() {
+    let mut rack = rack_of_programs("guests", LinkKind::SharedMemory);
+    rack.config = rack.config.with_guests(&GuestConfig::new(4));
+    let config = &rack.config;
+    let here = |rack: &Joined| -> Vec<u16> {
+        let all = 0..rack.config().node.len() as u16;
+        all.filter(|&at| rack.node_here(NodeId(at)).is_some())
+            .collect()
+    };
+    while_running(run_switch(&rack), || {
+        let three = Joined::join_guests(config, 3).expect("there are four places");
+        assert_eq!(here(&three), [4, 5, 6]);
+        let one = Joined::join_guests(config, 1).expect("there is one more place");
+        assert_eq!(here(&one), [7]);
+        let none = Joined::join_guests(config, 1).err().map(|e| e.to_string());
+        assert!(none.is_some_and(|error| error.contains("too few are free")));
+        // Both between nodes of one process and between processes.
+        for (to, taker) in [("guest1", &three), ("guest3", &one)] {
+            let flow = three.flow(["guest0", "guest2"], [to]).item_bytes(64);
+            let flow = flow.build().unwrap();
+            flow.share("items").unwrap();
+            let mut producers = flow.take_producers(0).unwrap();
+            producers.extend(flow.take_producers(1).unwrap());
+            let found = taker.shared_flow("items").unwrap();
+            let mut consumer = found.take_consumer(0).unwrap();
+            for number in 0..100u8 {
+                for producer in &mut producers {
+                    while producer.push(&[number; 64]).is_err() {
+                        three.any_node().drive();
+                    }
+                }
+            }
+            producers.iter_mut().for_each(|producer| producer.finish());
+            let node = taker.any_node();
+            let mut seen = [0u32; 100];
+            let mut item = [0; 64];
+            let ended = wait_within(&node, AMPLE, || match consumer.pop(&mut item) {
+                Taken::Items(()) => {
+                    assert_eq!(item, [item[0]; 64]);
+                    seen[usize::from(item[0])] += 1;
+                    None
+                }
+                Taken::Empty => None,
+                Taken::Ended => Some(true),
+                Taken::Aborted => Some(false),
+            });
+            assert_eq!((ended, seen), (Some(true), [2; 100]));
+        }
+        // The places of a program that has left are free again.
+        drop(three);
+        let mut again = None;
+        eventually("places are free", || {
+            again = Joined::join_guests(config, 3).ok();
+            again.is_some()
+        });
+        assert_eq!(again.map(|rack| here(&rack)), Some(vec![4, 5, 6]));
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
 #[test]

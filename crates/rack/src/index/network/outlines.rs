@@ -1,7 +1,7 @@
 //! Outlines of the endpoints' trees, in the controller's form.
 
 use rackweave_controller::index::{Inner, TreeOutline};
-use rackweave_endpoint::btree::{OutlineNode, Tree};
+use rackweave_endpoint::btree::OutlineNode;
 use rackweave_wire::fabric::tree::ROOT;
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ pub(super) struct Outlines {
 }
 
 impl Outlines {
-    /// Outlines of trees, each with its server's number; at most `most` inner tree nodes of each.
-    pub fn of<'a>(trees: impl Iterator<Item = (u16, &'a Tree)>, most: usize) -> Self {
+    /// Outlines of trees, each with its server's number, its bounds, and its inner tree nodes.
+    pub fn of(trees: impl Iterator<Item = (u16, (u64, u64), Vec<OutlineNode>)>) -> Self {
         let (trees, epochs) = trees
-            .map(|(server, tree)| outline(server, tree, most))
+            .map(|(server, bounds, nodes)| outline(server, bounds, nodes))
             .unzip();
         Self { trees, epochs }
     }
@@ -29,11 +29,11 @@ impl Outlines {
     }
 }
 
-fn outline(server: u16, tree: &Tree, most: usize) -> (TreeOutline, HashMap<u32, u32>) {
-    let nodes = tree.outline(most);
-    let (low, last) = nodes
-        .first()
-        .map_or_else(|| tree.bounds(), |root| (root.low, root.last));
+fn outline(
+    server: u16,
+    (low, last): (u64, u64),
+    nodes: Vec<OutlineNode>,
+) -> (TreeOutline, HashMap<u32, u32>) {
     let children = nodes.iter().flat_map(|node| &node.children);
     let pointers = children.map(|(_, pointer)| *pointer);
     let pointers = pointers.chain(nodes.iter().map(OutlineNode::pointer));

@@ -5,7 +5,8 @@ mod servers;
 use super::IndexNetworkError;
 use super::outlines::Outlines;
 use crate::Rack;
-use rackweave_base::{Duration, Instant, Qpn, Rkey};
+use crate::index::agent::{EndpointName, EndpointReply, EndpointRequest};
+use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::ask::{
     ActivateIndex, BeginIndexLoad, IndexCountersOf, IndexLoading, LoadIndex, OpenIndexNetwork,
     TakeIndexHits,
@@ -13,12 +14,12 @@ use rackweave_controller::ask::{
 use rackweave_controller::index::{
     Adapter, IndexPlan, KeyWeights, PlanLimits, PlanSummary, Target, Verdict, plan,
 };
-use rackweave_endpoint::index::{EndpointId, Shard};
 use rackweave_programs::index::entries::IndexCounters;
 use rackweave_wire::fabric::tree::NodePointer;
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+
+/// Tree nodes that one request pins, at most: a message on a control connection has a mebibyte.
+const PINS_MAX: usize = 4096;
 
 /// What an index loads into the network, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,10 +75,7 @@ pub struct NetworkSummary {
 struct Server {
     number: u16,
     ip: Ipv4Addr,
-    rkey: Rkey,
-    shard: Arc<Shard>,
-    /// The servers' ends of clients' queue pairs.
-    pairs: Vec<Qpn>,
+    at: (EndpointName, NodeId),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,12 +90,12 @@ enum State {
 /// passed in; always the same one.
 #[derive(Debug)]
 pub struct IndexNetwork {
+    /// The number of the index.
+    index: u64,
     spec: IndexNetworkSpec,
     limits: PlanLimits,
     /// By endpoint; `None` for those that are down.
     servers: Vec<Option<Server>>,
-    /// By endpoint: the first key that its tree ever had. For an injected bug.
-    first_rkeys: HashMap<EndpointId, Rkey>,
     /// The set of pins of the plan that is loaded, or serves.
     pins: usize,
     state: State,
@@ -116,15 +114,19 @@ impl IndexNetwork {
     ///
     /// # Errors
     /// If no switch of the rack leads queries.
-    pub fn new(rack: &Rack, spec: IndexNetworkSpec) -> Result<Self, IndexNetworkError> {
+    pub(crate) fn new(
+        rack: &Rack,
+        index: u64,
+        spec: IndexNetworkSpec,
+    ) -> Result<Self, IndexNetworkError> {
         let grace = spec.grace;
         let room = rack.ask(OpenIndexNetwork { grace });
         let room = room.ok_or(IndexNetworkError::NoProgram)?;
         Ok(Self {
+            index,
             limits: spec.limits.unwrap_or(room),
             spec,
             servers: Vec::new(),
-            first_rkeys: HashMap::new(),
             pins: 0,
             state: State::Rest,
             loading: None,
@@ -164,7 +166,10 @@ impl IndexNetwork {
         weights.add(&core::mem::take(&mut self.asked));
         let mut keys = Vec::new();
         for server in self.servers.iter().flatten() {
-            server.shard.take_sample(&mut keys);
+            // An endpoint that is gone has seen no requests.
+            if let Ok(EndpointReply::Keys(sample)) = server.ask(rack, EndpointRequest::Sample) {
+                keys.extend(sample);
+            }
         }
         keys.sort_unstable();
         weights.add(&KeyWeights::from_samples(&keys));
@@ -187,7 +192,7 @@ impl IndexNetwork {
         if let wait @ LoadProgress::Wait(_) = self.retire(rack) {
             return Ok(wait);
         }
-        let outlines = self.outlines();
+        let outlines = self.outlines(rack);
         let plan = plan(&outlines.trees, weights, &self.limits)?;
         self.place(rack, plan, &outlines)
     }
@@ -208,7 +213,7 @@ impl IndexNetwork {
             return Ok(progress);
         }
         adapter.handle_weights(now, &self.take_weights(rack));
-        let outlines = self.outlines();
+        let outlines = self.outlines(rack);
         let verdict = adapter.judge(self.active.as_deref(), &outlines.trees, &self.limits)?;
         match verdict {
             Verdict::Replace { plan, .. } => self.place(rack, *plan, &outlines),
@@ -217,14 +222,12 @@ impl IndexNetwork {
     }
 
     /// The outlines of the trees of all endpoints that have keys.
-    fn outlines(&self) -> Outlines {
-        // An endpoint without keys has a tree with arbitrary bounds.
+    fn outlines(&self, rack: &Rack) -> Outlines {
         let servers = self.servers.iter().flatten();
-        let servers = servers.filter(|server| server.shard.part().is_some());
-        Outlines::of(
-            servers.map(|server| (server.number, server.shard.tree())),
-            self.spec.outline_max,
-        )
+        Outlines::of(servers.filter_map(|server| {
+            let (bounds, nodes) = server.outline(rack, self.spec.outline_max)?;
+            Some((server.number, bounds, nodes))
+        }))
     }
 
     /// Pins what a plan leads to, and begins to load it.
@@ -235,14 +238,14 @@ impl IndexNetwork {
         outlines: &Outlines,
     ) -> Result<LoadProgress, IndexNetworkError> {
         let bank = 1 - self.pins;
-        let gone = self.pin(bank, &plan.targets(), outlines);
+        let gone = self.pin(rack, bank, &plan.targets(), outlines);
         self.summary.gone += gone.len() as u64;
         let plan = plan.without(&gone);
         let begun = rack.ask(BeginIndexLoad {
             plan: Box::new(plan.clone()),
         });
         if let Err(error) = begun {
-            self.unpin(bank);
+            self.unpin(rack, bank);
             return Err(error.into());
         }
         self.pins = bank;
@@ -255,7 +258,13 @@ impl IndexNetwork {
     }
 
     /// Pins what a plan leads to; returns what cannot be pinned.
-    fn pin(&self, bank: usize, targets: &[Target], outlines: &Outlines) -> Vec<Target> {
+    fn pin(
+        &self,
+        rack: &Rack,
+        bank: usize,
+        targets: &[Target],
+        outlines: &Outlines,
+    ) -> Vec<Target> {
         let mut gone = Vec::new();
         for targets in targets.chunk_by(|a, b| a.server == b.server) {
             let number = targets[0].server;
@@ -271,15 +280,25 @@ impl IndexNetwork {
                 (NodePointer { index, epoch }, target.low)
             });
             let wanted: Vec<_> = wanted.collect();
-            let failed = server.shard.tree().pin(bank, &wanted);
-            gone.extend(failed.into_iter().map(|at| targets[at]));
+            for (wanted, targets) in wanted.chunks(PINS_MAX).zip(targets.chunks(PINS_MAX)) {
+                let wanted = wanted.to_vec();
+                match server.ask(rack, EndpointRequest::Pin { bank, wanted }) {
+                    Ok(EndpointReply::NotPinned(failed)) => {
+                        let failed = failed.into_iter().filter_map(|at| targets.get(at));
+                        gone.extend(failed.copied());
+                    }
+                    // The endpoint is gone, and its tree nodes with it.
+                    _ => gone.extend_from_slice(targets),
+                }
+            }
         }
         gone
     }
 
-    fn unpin(&self, bank: usize) {
+    fn unpin(&self, rack: &Rack, bank: usize) {
         for server in self.servers.iter().flatten() {
-            server.shard.tree().unpin(bank);
+            // An endpoint that is gone has pinned nothing.
+            let _ = server.ask(rack, EndpointRequest::Unpin { bank });
         }
     }
 
@@ -305,7 +324,7 @@ impl IndexNetwork {
         match step {
             Err(error) => {
                 if loading {
-                    self.unpin(self.pins);
+                    self.unpin(rack, self.pins);
                     self.pins = 1 - self.pins;
                     self.loading = None;
                     self.state = State::Rest;
@@ -341,7 +360,7 @@ impl IndexNetwork {
         if rack.now() < until {
             return LoadProgress::Wait(until);
         }
-        self.unpin(1 - self.pins);
+        self.unpin(rack, 1 - self.pins);
         self.state = State::Rest;
         self.named.clear();
         if let Some(active) = self.active.take() {

@@ -89,12 +89,12 @@ impl IndexService {
         node: impl Into<NodeId>,
         mut config: IndexClientConfig,
     ) -> Result<Attached<IndexClient>, IndexSetUpError> {
-        let mut index = self.index();
+        let index = self.index();
         // Both ends must have the same value.
         config.rpc.payload_max = index.payload_max();
         config.reader.mtu = index.spec().attributes.mtu;
         let client = IndexClient::new(index.map(), config);
-        set_up::attach_all(self.rack(), &mut index, node.into(), client)
+        set_up::attach_all(self.rack(), &index, node.into(), client)
     }
 
     /// The same for a coordinator.
@@ -106,10 +106,10 @@ impl IndexService {
         node: impl Into<NodeId>,
         mut config: CoordinatorConfig,
     ) -> Result<Attached<Coordinator>, IndexSetUpError> {
-        let mut index = self.index();
+        let index = self.index();
         config.rpc.payload_max = index.payload_max();
         let coordinator = Coordinator::new(index.map(), config);
-        set_up::attach_all(self.rack(), &mut index, node.into(), coordinator)
+        set_up::attach_all(self.rack(), &index, node.into(), coordinator)
     }
 
     /// A client for datagrams on `node`, which the caller polls.
@@ -155,17 +155,17 @@ impl IndexService {
         attached: &mut Attached<T>,
         endpoint: EndpointId,
     ) -> Result<(), IndexSetUpError> {
-        set_up::attach(self.rack(), &mut self.index(), attached, endpoint)
+        set_up::attach(self.rack(), &self.index(), attached, endpoint)
     }
 
     /// Frees a client or coordinator, and its resources at the endpoints.
     pub fn release<T: Attach>(&self, attached: Attached<T>) {
-        set_up::release(self.rack(), &mut self.index(), attached);
+        set_up::release(self.rack(), &self.index(), attached);
     }
 
     /// Frees the endpoints' resources of a client or coordinator whose node has died.
     pub fn forget<T>(&self, attached: &mut Attached<T>) {
-        set_up::forget(self.rack(), &mut self.index(), attached);
+        set_up::forget(&self.index(), attached);
     }
 
     fn here(&self, node: NodeId) -> Result<Node, IndexSetUpError> {

@@ -18,15 +18,16 @@ pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 use crate::index::network::{
     IndexCounters, IndexNetworkError, IndexNetworkSpec, LoadProgress, NetworkSummary,
 };
-use crate::index::{EndpointReply, EndpointRequest, EndpointWay, SharedDatagramServer, set_up};
+use crate::index::serving::Servers;
+use crate::index::set_up;
+use crate::services::name::SharedName;
 use crate::services::wait_within;
-use crate::{Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack, SharedServer};
+use crate::{Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack};
 use adapting::Adapting;
 use core::time::Duration;
 use rackweave_base::Instant;
 use rackweave_controller::index::{AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{EndpointId, IndexClient, PartitionMap, Shard};
-use shared::SharedName;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Steps of a blocking load between two rounds of driving the rack.
@@ -51,6 +52,8 @@ pub struct IndexService(Arc<Served>);
 struct Served {
     rack: Rack,
     index: Mutex<Index>,
+    /// Whether it was made here.
+    is_own: bool,
     servers: RwLock<Servers>,
     value_max: u32,
     /// Loads the switches, if there is a network.
@@ -59,32 +62,12 @@ struct Served {
     shared: Mutex<Vec<SharedName>>,
 }
 
-/// The server threads of the endpoints that are here, with their nodes.
-#[derive(Debug)]
-struct Servers {
-    connected: Vec<(Node, SharedServer)>,
-    datagrams: Vec<(Node, SharedDatagramServer)>,
-}
-
-impl Servers {
-    fn of(rack: &Rack, index: &Index) -> Self {
-        let connected = index.servers();
-        let datagrams = index.datagram_servers();
-        Self {
-            connected: connected
-                .map(|(_, node, server)| (rack.node_at(node), server.clone()))
-                .collect(),
-            datagrams: datagrams
-                .map(|(_, node, server)| (rack.node_at(node), server.clone()))
-                .collect(),
-        }
-    }
-}
-
 impl Drop for Served {
     fn drop(&mut self) {
-        let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
-        set_up::destroy(&self.rack, index);
+        if self.is_own {
+            let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+            set_up::destroy(index);
+        }
     }
 }
 
@@ -109,7 +92,7 @@ impl IndexService {
         adapt: Option<AdapterConfig>,
     ) -> Result<Self, IndexServiceError> {
         let adapt = adapt.filter(|_| network.is_some());
-        let made = Self::of(rack, set_up::create(rack, spec)?, adapt);
+        let made = Self::of(rack, set_up::create(rack, spec)?, true, adapt);
         if let Some(network) = network {
             made.open_network(network)?;
         }
@@ -125,28 +108,18 @@ impl IndexService {
         set_up::open_network(self.rack(), &mut self.index(), spec)
     }
 
-    /// An index whose endpoints are in another process, which made it from `spec` and passes the
-    /// requests of `way` to [`IndexService::answer`].
-    pub fn elsewhere(rack: &Rack, spec: IndexSpec, way: Arc<EndpointWay>) -> Self {
-        Self::of(rack, Index::elsewhere(spec, way), None)
-    }
-
-    fn of(rack: &Rack, index: Index, adapt: Option<AdapterConfig>) -> Self {
+    fn of(rack: &Rack, index: Index, is_own: bool, adapt: Option<AdapterConfig>) -> Self {
         let endpoints = &index.spec().endpoints;
         let value_max = endpoints.first().map_or(0, |spec| spec.tree.value_max);
         Self(Arc::new(Served {
             rack: rack.clone(),
-            servers: RwLock::new(Servers::of(rack, &index)),
+            servers: RwLock::new(servers_of(rack, &index)),
             value_max,
             index: Mutex::new(index),
+            is_own,
             adapting: adapt.map(|config| Adapting::new(config, rack.now())),
             shared: Mutex::default(),
         }))
-    }
-
-    /// Answers a request from another process to an endpoint that is here.
-    pub fn answer(&self, request: EndpointRequest) -> EndpointReply {
-        self.index().answer(self.rack(), request)
     }
 
     /// Loads entries into an empty index without clients: much faster than inserting them. Keys
@@ -163,11 +136,12 @@ impl IndexService {
         let mut entries = entries.into_iter().peekable();
         for part in index.map().parts() {
             let endpoint = part.endpoint;
-            let gone = || crate::IndexSetUpError::NoEndpoint(endpoint);
-            let shard = index.shard(endpoint).ok_or_else(gone)?;
             let here = core::iter::from_fn(|| entries.next_if(|(key, _)| *key <= part.last));
-            let loaded = shard.bulk_load(here);
-            loaded.map_err(|error| IndexServiceError::Load { endpoint, error })?;
+            let loaded = set_up::load(&index, endpoint, here);
+            loaded.map_err(|error| match error {
+                IndexSetUpError::Tree(error) => IndexServiceError::Load { endpoint, error },
+                error => error.into(),
+            })?;
         }
         Ok(())
     }
@@ -179,24 +153,10 @@ impl IndexService {
     pub fn serve(&self) -> bool {
         let servers = self.0.servers.read();
         let servers = servers.unwrap_or_else(PoisonError::into_inner);
-        let mut served = false;
-        let mut now = None;
-        for (node, server) in &servers.connected {
-            let began = node.now();
-            if node.poll(|nic| server.poll(began, nic)) {
-                served = true;
-                // The rebalancer uses this value; a poll that finds nothing is not work.
-                server.note_busy(node.now().since(began));
-            }
-            now = Some(began);
-        }
-        for (node, server) in &servers.datagrams {
-            let now = node.now();
-            served |= node.poll(|nic| server.poll(now, nic));
-        }
+        let served = servers.serve();
         drop(servers);
-        if let Some(now) = now {
-            self.adapt(now);
+        if self.0.adapting.is_some() {
+            self.adapt(self.rack().now());
         }
         served
     }
@@ -301,7 +261,7 @@ impl IndexService {
     /// Ends an endpoint as if its process had been killed: connections see that it is gone. For
     /// tests.
     pub fn kill(&self, endpoint: EndpointId) {
-        set_up::kill(self.rack(), &mut self.index(), endpoint);
+        set_up::kill(&mut self.index(), endpoint);
         self.look_up_servers();
     }
 
@@ -331,13 +291,13 @@ impl IndexService {
         endpoint: EndpointId,
         kept: Option<&Shard>,
     ) -> Result<IndexLoss, IndexServiceError> {
-        let lost = set_up::restart(self.rack(), &mut self.index(), endpoint, kept);
+        let lost = set_up::restart(&mut self.index(), endpoint, kept);
         self.look_up_servers();
         Ok(lost?)
     }
 
     fn look_up_servers(&self) {
-        let servers = Servers::of(self.rack(), &self.index());
+        let servers = servers_of(self.rack(), &self.index());
         let place = self.0.servers.write();
         *place.unwrap_or_else(PoisonError::into_inner) = servers;
     }
@@ -362,4 +322,11 @@ impl IndexService {
     pub fn index(&self) -> MutexGuard<'_, Index> {
         self.0.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The server threads of the endpoints that are here.
+fn servers_of(rack: &Rack, index: &Index) -> Servers {
+    let mut servers = Servers::default();
+    servers.add(rack, &rack.agent(), index.number());
+    servers
 }

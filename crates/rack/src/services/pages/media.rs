@@ -21,9 +21,19 @@ pub(super) fn nodes_of(
         workers: options.workers,
         slots: options.requests,
     };
-    let compute = || rack.config().nodes_of(Role::Compute).into_iter();
     let nodes = match options.nodes.is_empty() {
-        true => compute().map(usual).collect(),
+        true => {
+            let switch = &rack.config().switch;
+            let nodes_of = |role| rack.config().nodes_of(role).into_iter();
+            let compute: Vec<_> = nodes_of(Role::Compute).map(usual).collect();
+            // Places for guests, as far as the switch has capacity.
+            let most = |whole: u16, each: u16| usize::from(whole / each.max(1));
+            let workers = most(switch.page_workers, options.workers);
+            let slots = options.workers.saturating_mul(options.requests);
+            let most = workers.min(most(switch.page_slots, slots));
+            let guests = nodes_of(Role::Guest).take(most.saturating_sub(compute.len()));
+            compute.into_iter().chain(guests.map(usual)).collect()
+        }
         false => options.nodes.clone(),
     };
     let known = |node: &&PageNode| usize::from(node.node.0) < rack.config().node.len();

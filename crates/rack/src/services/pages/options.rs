@@ -43,8 +43,8 @@ impl Prepare {
 /// `page_entries`, `page_workers`, `page_slots`, `page_stores`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageOptions {
-    /// The nodes that get buffer frames and workers, and how many; empty: all compute nodes, with
-    /// the numbers below.
+    /// The nodes that get buffer frames and workers, and how many; empty: all compute nodes and
+    /// places for guests, with the numbers below.
     pub nodes: Vec<PageNode>,
     /// Buffer frames of each compute node: 4 to 2^24, of a page each.
     pub frames: u32,

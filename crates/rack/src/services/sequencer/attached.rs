@@ -1,5 +1,6 @@
 //! A client of a sequencer, with its resources at the other end.
 
+use super::agent::Accepted;
 use rackweave_base::{Instant, NodeId, Qpn};
 use rackweave_endpoint::sequencer::{
     AtomicSequencer, BeginError, Done, RpcSequencer, Sequencer, SequencerConfig, SequencerError,
@@ -22,8 +23,8 @@ pub struct AttachedSequencer {
     pub(super) config: SequencerConfig,
     /// The number of its sequencer.
     pub(super) of: u64,
-    /// The queue pair at the word's node, or that of a server, with the number of its thread.
-    pub(super) far: Option<(usize, Qpn)>,
+    /// Its resources at the node of the word or the server.
+    pub(super) far: Option<Accepted>,
 }
 
 impl AttachedSequencer {
@@ -48,6 +49,14 @@ impl AttachedSequencer {
 }
 
 impl Machine {
+    /// The queue pair of its connection.
+    pub fn qpn(&self) -> Qpn {
+        match self {
+            Self::Atomic(client) => client.qpn(),
+            Self::Rpc(client) => client.qpn(),
+        }
+    }
+
     pub fn close(self, verbs: &mut dyn Verbs) {
         match self {
             Self::Atomic(client) => client.close(verbs),

@@ -1,9 +1,9 @@
 //! The software counter: threads of a node that answer requests for sequence numbers.
 
-use super::{CounterServerSpec, NumberSource, Result, on_node};
+use super::agent::NodeSource;
+use super::{CounterServerSpec, Result, on_node};
 use crate::index::Shared;
 use crate::{Node, Rack};
-use core::sync::atomic::AtomicUsize;
 use rackweave_base::NodeId;
 use rackweave_endpoint::rpc::{Server, ServerConfig};
 use rackweave_endpoint::sequencer::{CounterService, Counters};
@@ -22,9 +22,14 @@ pub struct CounterThread {
     pub service: CounterService,
 }
 
-/// Makes a server with a counter.
-pub(super) fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<NumberSource> {
-    let (counters, name) = (Counters::new(), rack.random_number());
+/// Makes a server with a counter of this name.
+pub(super) fn serve(
+    rack: &Rack,
+    spec: &CounterServerSpec,
+    name: u64,
+    first: u64,
+) -> Result<NodeSource> {
+    let counters = Counters::new();
     counters.create(name, first)?;
     let mut threads: Vec<(Node, CounterServer)> = Vec::new();
     for at in 0..spec.threads.max(1) {
@@ -49,11 +54,11 @@ pub(super) fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result
             }
         }
     }
-    Ok(NumberSource::Server {
+    Ok(NodeSource::Server {
         counters,
         name,
         threads,
-        clients: AtomicUsize::new(0),
+        clients: 0,
     })
 }
 

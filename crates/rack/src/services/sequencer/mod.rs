@@ -1,34 +1,37 @@
 //! Sequencers for a program: ranges of unique numbers from the switch, a node's memory or a server
 //! (docs/sequencer.md).
 
+mod agent;
 mod attached;
 mod client;
 mod counter;
 mod options;
 mod shared;
 
+pub(crate) use agent::SequencerAgent;
 pub use attached::AttachedSequencer;
 pub use client::SequencerClient;
 pub use counter::{CounterServer, CounterThread};
 pub use options::{CounterServerSpec, SequencerOptions, SequencerPlacement};
 
-use crate::{Node, Rack};
+use crate::rack::AgentError;
+use crate::services::name::SharedName;
+use crate::{Node, ProcessError, Rack};
+use agent::{SequencerReply, SequencerRequest};
 use attached::Machine;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
-use counter::{serve, stop};
-use rackweave_base::{NodeId, Qpn};
+use rackweave_base::NodeId;
 use rackweave_controller::ask::{
     AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, SequencerReserved,
 };
 use rackweave_controller::{LaneError, SequencerId, SequencerSetUpError, SequencerSpec};
-use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server};
+use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError};
 use rackweave_endpoint::sequencer::{
-    AtomicSequencer, BeginError, CounterError, Counters, RpcSequencer, SequencerConfig,
-    SequencerError, SequencerWord, SetUpError,
+    AtomicSequencer, BeginError, CounterError, RpcSequencer, SequencerConfig, SequencerError,
+    SetUpError,
 };
 use rackweave_verbs::{ModifyError, QpError, QpModify, Verbs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A sequencer of a rack. Clones are the same sequencer. It is removed when the last of them and of
 /// its clients is dropped.
@@ -42,23 +45,20 @@ struct Made {
     source: NumberSource,
     /// Whether it was made here.
     is_own: bool,
-    /// Tells clients of this sequencer from those of others.
+    /// Its number, unique in the rack; at a server also the name of its counter.
     number: u64,
+    /// The threads of its server that are here.
+    servers: Vec<(Node, CounterServer)>,
+    /// The names by which other processes find it.
+    shared: Mutex<Vec<SharedName>>,
 }
 
 /// The source of the numbers.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum NumberSource {
     Switch(SequencerId),
-    Memory(Node, Mutex<Option<SequencerWord>>),
-    Server {
-        counters: Counters,
-        /// The counter's name.
-        name: u64,
-        threads: Vec<(Node, CounterServer)>,
-        /// Clients attached so far.
-        clients: AtomicUsize,
-    },
+    /// A word or a server at this node.
+    Node(NodeId),
 }
 
 /// Why a sequencer or a client could not be made, or no numbers were returned.
@@ -79,9 +79,20 @@ pub enum SequencerServiceError {
     /// The switch lacks capacity, or the sequencer has been removed.
     #[error(transparent)]
     Switch(#[from] SequencerSetUpError),
-    /// Only a sequencer in the switch is in no process.
-    #[error("only a sequencer in the switch can be shared with other processes")]
-    NotShared,
+    /// The node of the word or the server is in another process, which serves no sequencers, or in
+    /// none.
+    #[error(
+        "no process serves sequencers at {0}: start `rackweave node {0}`, or call \
+         Rack::serve_others in the program that is {0}"
+    )]
+    NoProcess(String),
+    /// It could not be shared with other processes, or the one that has it refused or was not
+    /// reached.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It was removed, or went with its process.
+    #[error("the sequencer is no longer there: it went with its process or was removed")]
+    Gone,
     /// There is no server, or it lacks capacity.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -124,26 +135,36 @@ impl SequencerService {
     /// If the first number is out of range, or the switch or node lacks capacity.
     pub fn with(rack: &Rack, options: &SequencerOptions) -> Result<Self> {
         let (first, block) = (options.first, options.block);
-        let source = match options.placement {
-            SequencerPlacement::Switch => {
+        let number = rack.random_number();
+        let source = match options.placement.home() {
+            None => {
                 let spec = SequencerSpec { first, block };
                 NumberSource::Switch(rack.ask(CreateSequencer { spec })?)
             }
-            SequencerPlacement::Memory(node) => {
-                let word = on_node(rack, node, |verbs| {
-                    Ok(SequencerWord::new(verbs, rack.memory(), first)?)
-                })?;
-                NumberSource::Memory(rack.node_at(node), Mutex::new(Some(word)))
+            Some(node) => {
+                let make = SequencerRequest::Make(options.placement, first);
+                ask(rack, node, (number, make))?;
+                NumberSource::Node(node)
             }
-            SequencerPlacement::Server(spec) => serve(rack, &spec, first)?,
         };
-        Ok(Self(Arc::new(Made {
+        Ok(Self::of(rack, options, source, (true, number)))
+    }
+
+    fn of(
+        rack: &Rack,
+        options: &SequencerOptions,
+        source: NumberSource,
+        (is_own, number): (bool, u64),
+    ) -> Self {
+        Self(Arc::new(Made {
             rack: rack.clone(),
             options: *options,
             source,
-            is_own: true,
-            number: rack.random_number(),
-        })))
+            is_own,
+            number,
+            servers: rack.agent::<SequencerAgent>().threads(number),
+            shared: Mutex::default(),
+        }))
     }
 
     /// A client for one thread, at a node.
@@ -166,10 +187,11 @@ impl SequencerService {
         config: SequencerConfig,
     ) -> Result<AttachedSequencer> {
         let (rack, node) = (self.rack(), node.into());
-        let machine = match &self.0.source {
-            NumberSource::Server { name, .. } => {
+        let machine = match self.0.options.placement {
+            SequencerPlacement::Server(_) => {
                 let client = on_node(rack, node, |verbs| self.rpc_client(verbs))?;
-                Machine::Rpc(Box::new(RpcSequencer::new(client, *name, config)?))
+                let name = self.0.number;
+                Machine::Rpc(Box::new(RpcSequencer::new(client, name, config)?))
             }
             _ => Machine::Atomic(Box::new(on_node(rack, node, |verbs| {
                 Ok(AtomicSequencer::new(verbs, rack.memory(), config)?)
@@ -217,13 +239,14 @@ impl SequencerService {
         client.of = self.0.number;
         let (machine, config) = (&mut client.machine, client.config);
         on_node(rack, node, |verbs| match (machine, &self.0.source) {
-            (machine @ Machine::Rpc(_), NumberSource::Server { name, .. }) => {
-                let made = RpcSequencer::new(self.rpc_client(verbs)?, *name, config)?;
+            (machine @ Machine::Rpc(_), _) => {
+                let (client, name) = (self.rpc_client(verbs)?, self.0.number);
+                let made = RpcSequencer::new(client, name, config)?;
                 core::mem::replace(machine, Machine::Rpc(Box::new(made))).close(verbs);
                 Ok(())
             }
             // The switch resets it.
-            (_, NumberSource::Switch(_)) | (Machine::Rpc(_), _) => Ok(()),
+            (_, NumberSource::Switch(_)) => Ok(()),
             (Machine::Atomic(client), _) => Ok(verbs.modify_qp(client.qpn(), QpModify::Reset)?),
         })?;
         self.join(client)
@@ -233,46 +256,39 @@ impl SequencerService {
     fn join(&self, client: &mut AttachedSequencer) -> Result<()> {
         let (rack, attributes) = (self.rack(), self.0.options.attributes);
         let node = client.node;
-        match (&mut client.machine, &self.0.source) {
-            (Machine::Atomic(machine), NumberSource::Switch(id)) => {
+        let home = match self.0.source {
+            NumberSource::Switch(id) => {
+                let Machine::Atomic(machine) = &mut client.machine else {
+                    unreachable!("a client is of the kind of its sequencer");
+                };
                 let place = rack.ask(AttachSequencer {
-                    id: *id,
+                    id,
                     client: (node, machine.qpn()),
                     attributes,
                 })?;
                 machine.connected(place);
+                return Ok(());
             }
-            (Machine::Atomic(machine), NumberSource::Memory(home, word)) => {
-                let (far, place) = on_node(rack, home.id(), |verbs| {
-                    let mut word = locked(word);
-                    let word = word.as_mut().expect(THERE);
-                    Ok((word.accept(verbs)?, word.place()))
-                })?;
-                client.far = Some((0, far));
-                rack.connect((node, machine.qpn()), (home.id(), far), &attributes)?;
-                machine.connected(place);
-            }
-            (
-                Machine::Rpc(machine),
-                NumberSource::Server {
-                    threads, clients, ..
-                },
-            ) => {
-                let at = clients.fetch_add(1, Ordering::Relaxed) % threads.len();
-                let (home, thread) = &threads[at];
-                let act = |act: &dyn Fn(&mut Server, &mut dyn Verbs) -> Result<Qpn>| {
-                    on_node(rack, home.id(), |verbs| {
-                        act(&mut thread.lock().as_mut().expect(THERE).rpc, verbs)
-                    })
-                };
-                let far = act(&|rpc, verbs| Ok(rpc.accept(verbs)?))?;
-                client.far = Some((at, far));
-                rack.connect((node, machine.qpn()), (home.id(), far), &attributes)?;
-                act(&|rpc, verbs| Ok(rpc.connected(verbs, far).map(|()| far)?))?;
-            }
-            _ => unreachable!("a client is of the kind of its sequencer"),
+            NumberSource::Node(home) => home,
+        };
+        let SequencerReply::Accepted(far) = self.ask(home, SequencerRequest::Accept)? else {
+            return Err(SequencerServiceError::Gone);
+        };
+        client.far = Some(far);
+        rack.connect(
+            (node, client.machine.qpn()),
+            (far.node, far.qpn),
+            &attributes,
+        )?;
+        self.ask(home, SequencerRequest::Open(far))?;
+        if let (Machine::Atomic(machine), Some(place)) = (&mut client.machine, far.place) {
+            machine.connected(place);
         }
         Ok(())
+    }
+
+    fn ask(&self, home: NodeId, request: SequencerRequest) -> Result<SequencerReply> {
+        ask(self.rack(), home, (self.0.number, request))
     }
 
     /// Frees a client and its resources at the other end.
@@ -292,52 +308,33 @@ impl SequencerService {
     /// Frees the resources at the other end.
     fn forget(&self, client: &mut AttachedSequencer) {
         let far = client.far.take();
-        let Some((at, qpn)) = far.filter(|_| client.of == self.0.number) else {
-            return;
-        };
-        match &self.0.source {
-            NumberSource::Switch(_) => {}
-            NumberSource::Memory(home, word) => {
-                self.rack().on_node(home.id(), |verbs| {
-                    locked(word).as_mut().expect(THERE).remove(verbs, qpn)
-                });
-            }
-            NumberSource::Server { threads, .. } => {
-                let (home, thread) = &threads[at];
-                self.rack().on_node(home.id(), |verbs| {
-                    let mut thread = thread.lock();
-                    thread.as_mut().expect(THERE).rpc.remove(verbs, qpn)
-                });
-            }
+        let far = far.filter(|_| client.of == self.0.number);
+        if let (Some(far), NumberSource::Node(home)) = (far, self.0.source) {
+            // A process that is gone has forgotten it.
+            let _ = self.ask(home, SequencerRequest::Release(far));
         }
     }
 
-    /// Has the server's threads answer pending requests, if there is a server. Returns true if
-    /// there were any. Clients do this while they wait or poll.
+    /// Has the server's threads that are here answer pending requests. Returns true if there were
+    /// any. Clients do this while they wait or poll.
     pub fn serve(&self) -> bool {
-        let mut served = false;
-        for (node, server) in self.servers() {
-            let now = node.now();
-            served |= node.poll(|verbs| server.poll(now, verbs));
-        }
-        served
+        serve(self.servers())
     }
 
-    /// The server's threads with their nodes, if there is a server. The caller polls them.
+    /// The server's threads that are here with their nodes. The caller polls them.
     pub fn servers(&self) -> &[(Node, CounterServer)] {
-        match &self.0.source {
-            NumberSource::Server { threads, .. } => threads,
-            _ => &[],
-        }
+        &self.0.servers
     }
 
     /// A number of which, and of all above it, none was ever handed out: to be saved when the rack
     /// ends and given to the next sequencer as its first. `None` if the sequencer has been removed.
     pub fn reserved(&self) -> Option<u64> {
-        match &self.0.source {
-            NumberSource::Switch(id) => self.rack().ask(SequencerReserved { id: *id }),
-            NumberSource::Memory(_, word) => Some(locked(word).as_ref().expect(THERE).next()),
-            NumberSource::Server { counters, name, .. } => counters.at(*name),
+        match self.0.source {
+            NumberSource::Switch(id) => self.rack().ask(SequencerReserved { id }),
+            NumberSource::Node(home) => match self.ask(home, SequencerRequest::Reserved) {
+                Ok(SequencerReply::Reserved(number)) => number,
+                _ => None,
+            },
         }
     }
 
@@ -347,28 +344,40 @@ impl SequencerService {
     }
 }
 
-const THERE: &str = "it is there as long as the sequencer";
-
-fn locked(word: &Mutex<Option<SequencerWord>>) -> MutexGuard<'_, Option<SequencerWord>> {
-    word.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for Made {
     fn drop(&mut self) {
-        match &mut self.source {
-            NumberSource::Switch(id) if self.is_own => {
-                self.rack.ask(CloseSequencer { id: *id });
+        if !self.is_own {
+            return;
+        }
+        match self.source {
+            NumberSource::Switch(id) => self.rack.ask(CloseSequencer { id }),
+            NumberSource::Node(home) => {
+                // A process that is gone has no sequencer any more.
+                let _ = ask(&self.rack, home, (self.number, SequencerRequest::Close));
             }
-            NumberSource::Switch(_) => {}
-            NumberSource::Memory(home, word) => {
-                let word = word.get_mut().unwrap_or_else(PoisonError::into_inner);
-                if let Some(word) = word.take() {
-                    self.rack.on_node(home.id(), |verbs| word.close(verbs));
-                }
-            }
-            NumberSource::Server { threads, .. } => stop(&self.rack, threads),
         }
     }
+}
+
+/// Has server threads answer pending requests. Returns true if there were any.
+pub(super) fn serve(servers: &[(Node, CounterServer)]) -> bool {
+    let mut served = false;
+    for (node, server) in servers {
+        let now = node.now();
+        served |= node.poll(|verbs| server.poll(now, verbs));
+    }
+    served
+}
+
+/// Sends a request to a sequencer at a node, in whichever process it is.
+fn ask(rack: &Rack, home: NodeId, request: (u64, SequencerRequest)) -> Result<SequencerReply> {
+    let reply = rack.ask_agent::<SequencerAgent>(home, request);
+    reply.map_err(|error| match error {
+        AgentError::NoNode(node) => SequencerServiceError::NoNode(node),
+        AgentError::Here(error) => error,
+        AgentError::Absent(node) => SequencerServiceError::NoProcess(node),
+        AgentError::Elsewhere(error) => error.into(),
+    })
 }
 
 /// Calls `act` with a node that must exist.

@@ -4,9 +4,10 @@ use rackweave_base::NodeId;
 use rackweave_controller::SequencerSpec;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
+use serde::{Deserialize, Serialize};
 
 /// The source of the numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SequencerPlacement {
     /// A register of the switch, which executes fetch-and-adds in one pass.
     Switch,
@@ -17,7 +18,7 @@ pub enum SequencerPlacement {
 }
 
 /// A server with a counter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CounterServerSpec {
     /// The server's node.
     pub node: NodeId,
@@ -46,7 +47,7 @@ impl CounterServerSpec {
 }
 
 /// Options of a sequencer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerOptions {
     /// The source of the numbers.
     pub placement: SequencerPlacement,
@@ -58,6 +59,17 @@ pub struct SequencerOptions {
     pub block: u64,
     /// The attributes of connections.
     pub attributes: PairAttributes,
+}
+
+impl SequencerPlacement {
+    /// The node whose agent has it; `None` if the switch has it.
+    pub(super) fn home(&self) -> Option<NodeId> {
+        match self {
+            Self::Switch => None,
+            Self::Memory(node) => Some(*node),
+            Self::Server(spec) => Some(spec.node),
+        }
+    }
 }
 
 impl SequencerOptions {

@@ -6,14 +6,17 @@ use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_endpoint::index::Access;
 use rackweave_rack::services::{IndexOptions, IndexService};
 use rackweave_rack::statistics::RackStatistics;
-use rackweave_rack::{
-    Backend, EndpointReply, EndpointRequest, Rack, RackConfig, RackError, RackKind,
-};
+use rackweave_rack::{Backend, NamedService, ProcessError, Rack, RackConfig, RackError, RackKind};
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+
+/// Services that processes offer to each other.
+type Offered = Arc<Mutex<BTreeMap<String, Arc<NamedService>>>>;
 
 /// A serialised request, and the channel for its reply.
 type Asked = (Vec<u8>, Sender<Vec<u8>>);
@@ -24,15 +27,16 @@ struct Serialised {
     controller: Mutex<Sender<Asked>>,
     /// The nodes that are here; all if empty.
     here: Vec<NodeId>,
+    offered: Offered,
 }
 
 /// All nodes of a rack, with the controller behind a channel.
 pub fn rack(rack: &Rack) -> Rack {
-    restricted(rack, &[])
+    restricted(rack, &[], &Offered::default())
 }
 
 /// Some nodes of a rack, as seen by a process with only these nodes.
-pub fn restricted(rack: &Rack, here: &[NodeId]) -> Rack {
+fn restricted(rack: &Rack, here: &[NodeId], offered: &Offered) -> Rack {
     let (controller, asked) = channel();
     let backend = rack.backend().clone();
     std::thread::spawn(move || answer(&*backend, &asked));
@@ -40,6 +44,7 @@ pub fn restricted(rack: &Rack, here: &[NodeId]) -> Rack {
         nodes: rack.backend().clone(),
         controller: Mutex::new(controller),
         here: here.to_vec(),
+        offered: offered.clone(),
     }))
 }
 
@@ -112,6 +117,27 @@ impl Backend for Serialised {
         serde_json::from_slice(&bytes).expect("they travel")
     }
 
+    fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
+        let mut offered = self.offered.lock().expect("nobody panics with it");
+        offered.insert(name.into(), service);
+        Ok(())
+    }
+
+    fn withdraw(&self, name: &str) {
+        let mut offered = self.offered.lock().expect("nobody panics with it");
+        offered.remove(name);
+    }
+
+    fn call(&self, name: &str, body: Value) -> Result<Value, ProcessError> {
+        let offered = self.offered.lock().expect("nobody panics with it");
+        let service = offered.get(name).cloned();
+        drop(offered);
+        let service = service.ok_or(ProcessError::Refused(format!("no service {name}")))?;
+        let bytes = serde_json::to_vec(&body).expect("a request can travel");
+        let body = serde_json::from_slice(&bytes).expect("a request travels");
+        service(body).map_err(ProcessError::Refused)
+    }
+
     fn ask(&self, request: Request) -> Result<Reply, AskError> {
         let bytes = serde_json::to_vec(&request).expect("a request can travel");
         let (to, reply) = channel();
@@ -130,25 +156,19 @@ impl Backend for Serialised {
 fn services_between_two_processes_with_a_node_each() {
     let whole = super::embedded();
     let (storage, compute) = (NodeId(0), NodeId(2));
-    let serving = restricted(&whole, &[storage]);
-    let asking = restricted(&whole, &[compute]);
+    let offered = Offered::default();
+    let serving = restricted(&whole, &[storage], &offered);
+    let asking = restricted(&whole, &[compute], &offered);
     let elsewhere = asking.node("storage0").expect_err("it is elsewhere");
     assert_eq!(elsewhere, RackError::Elsewhere("storage0".into()));
     super::messages::between(&serving, &asking);
 
     // An index in one process, a client in the other: their set-up is exchanged as bytes.
     let options = IndexOptions::default();
-    let spec = options.spec(serving.config()).expect("it makes sense");
     let index = IndexService::new(&serving, &options).expect("there is room");
     index.load([(7, b"seven")]).expect("it is empty");
-    let server = index.clone();
-    let way = move |request: EndpointRequest| {
-        let bytes = serde_json::to_vec(&request).expect("a request can travel");
-        let request = serde_json::from_slice(&bytes).expect("a request travels");
-        let reply = serde_json::to_vec(&server.answer(request)).expect("a reply can travel");
-        serde_json::from_slice::<EndpointReply>(&reply).expect("a reply travels")
-    };
-    let remote = IndexService::elsewhere(&asking, spec, Arc::new(way));
+    index.share("words").expect("the name is free");
+    let remote = IndexService::find(&asking, "words").expect("it is shared");
     let stop = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -164,8 +184,8 @@ fn services_between_two_processes_with_a_node_each() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let refused = IndexService::new(&asking, &options).expect_err("its node is elsewhere");
-    assert!(refused.to_string().contains("node0"), "{refused}");
+    let refused = IndexService::new(&asking, &options).expect_err("nobody serves it");
+    assert!(refused.to_string().contains("serve_others"), "{refused}");
 
     let flow = serving
         .flow(&[storage], &[compute])

@@ -132,7 +132,8 @@ impl Shard {
     /// Gives the range away. When this returns no READ finds it here.
     ///
     /// # Errors
-    /// If there is no such move, or its result differs from `map`.
+    /// If there is no such move, its result differs from `map`, or another endpoint is being
+    /// restarted.
     pub fn commit(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
         let mut control = self.control();
         if *control.map == *map && control.giving.is_none() {
@@ -147,7 +148,7 @@ impl Shard {
         let next = control
             .map
             .with_move(self.me, giving.to, range.low, range.last);
-        let fits = next.is_ok_and(|next| next == *map);
+        let fits = next.is_ok_and(|next| next == *map) && !control.commits_nothing;
         if !fits {
             return Err(HandoverError::Version {
                 here: control.map.version(),

@@ -13,7 +13,7 @@
 //! flight; the taker discards the range, and then the giver releases it to writers. The commit
 //! decides: from then on the range is with the taker, which owns it from the adoption on. In
 //! between no endpoint owns it, and requests for it wait. If the giver dies after the seal, the
-//! taker may own the range, whether or not it was committed ([`Shard::begin_anew`]): there is no
+//! taker may own the range, whether or not it was committed ([`Shard::begin_restart`]): there is no
 //! other copy.
 //!
 //! Each step may be repeated. A step with a [`MoveId`] other than that of the pending move is

@@ -4,45 +4,39 @@ use super::{Control, HandoverError};
 use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::shard::Shard;
 use crate::index::shard::ownership::Span;
-use std::sync::{Arc, MutexGuard};
 
 impl Shard {
-    /// Ends the moves of `dead` at all other endpoints, and makes the map in which `dead` restarts,
-    /// with the range that it has then. It must not be started with any other map. A range that
-    /// `dead` was taking stays where it is, unless the move was committed. A range that `dead` was
-    /// giving belongs to the taker, if all entries have arrived there. A committed move between
-    /// other endpoints is completed; one that was not committed is refused later, and both return
-    /// to the state before the move.
+    /// The first step of the restart of another endpoint, at all endpoints that are up: ends a move
+    /// with `dead`, and commits no move until [`Shard::end_restart`]. A range that `dead` was
+    /// taking stays here, unless the move was committed. A range that `dead` was giving belongs to
+    /// the taker, if all entries have arrived there. Returns the map as this endpoint knows it.
     ///
-    /// `others` are the shards of all endpoints that are up. `known` is the newest map from any
-    /// other source, such as the map with which an endpoint that is down has stopped.
+    /// The caller takes the newest of these maps and of those known from other sources, such as the
+    /// map with which an endpoint that is down has stopped. With that map
+    /// ([`PartitionMap::with_restart`]), and no other, it ends the restart at all endpoints and
+    /// starts `dead` again. No endpoint commits a move in between, which would make another map of
+    /// the same version.
     ///
     /// # Errors
-    /// If a tree returns an error, or if the shards of a committed move are not all present.
-    pub fn begin_anew(
-        others: &[Arc<Self>],
-        known: &PartitionMap,
-        dead: EndpointId,
-    ) -> Result<PartitionMap, HandoverError> {
-        let mut others: Vec<&Self> = others.iter().map(|shard| &**shard).collect();
-        // No other code holds two of these locks; any that does must acquire them in this order.
-        others.sort_by_key(|shard| shard.me);
-        others.dedup_by_key(|shard| shard.me);
-        // All at once: a commit in between would make another map of the same version.
-        let mut all: Vec<(&Self, MutexGuard<'_, Control>)> = others
-            .into_iter()
-            .map(|shard| (shard, shard.control()))
-            .collect();
-        for (shard, control) in &mut all {
-            shard.salvage(control, dead)?;
-        }
-        let maps = all.iter().map(|(_, control)| &*control.map);
-        let newest = maps.chain([known]).max_by_key(|map| map.version());
-        let map = newest.unwrap_or(known).clone().with_restart(dead);
-        for (shard, control) in &mut all {
-            shard.catch_up(control, &map)?;
-        }
-        Ok(map)
+    /// If the tree returns an error.
+    pub fn begin_restart(&self, dead: EndpointId) -> Result<PartitionMap, HandoverError> {
+        let mut control = self.control();
+        self.salvage(&mut control, dead)?;
+        control.commits_nothing = true;
+        Ok((*control.map).clone())
+    }
+
+    /// The second step: stores the map of the restart; `None` if there is no restart after all. A
+    /// committed move between other endpoints is completed; one that was not committed is refused
+    /// later, and both return to the state before the move.
+    ///
+    /// # Errors
+    /// If the map is not newer, or gives this endpoint keys that it does not have: the shards of a
+    /// committed move were not all present.
+    pub fn end_restart(&self, map: Option<&PartitionMap>) -> Result<(), HandoverError> {
+        let mut control = self.control();
+        control.commits_nothing = false;
+        map.map_or(Ok(()), |map| self.catch_up(&mut control, map))
     }
 
     /// Ends a move in which `dead` takes part; `dead` will not return with its entries.

@@ -19,6 +19,21 @@ fn both(shards: &[Arc<Shard>]) -> [Arc<Shard>; 2] {
     [shards[0].clone(), shards[1].clone()]
 }
 
+/// Makes the map in which `dead` restarts, and has all others store it.
+fn restart(
+    others: &[Arc<Shard>],
+    known: &PartitionMap,
+    dead: EndpointId,
+) -> Result<PartitionMap, HandoverError> {
+    let maps: Result<Vec<_>, _> = others.iter().map(|it| it.begin_restart(dead)).collect();
+    let maps = maps?.into_iter().chain([known.clone()]);
+    let newest = maps.max_by_key(PartitionMap::version);
+    let map = newest.expect("there is one").with_restart(dead);
+    let mut others = others.iter();
+    others.try_for_each(|it| it.end_restart(Some(&map)))?;
+    Ok(map)
+}
+
 /// Takes steps until the next request has this method.
 fn run_until(mover: &mut Mover, servers: &mut [IndexServer; 2], method: Method) {
     while mover.request().expect("it has not ended").1.method() != method {
@@ -34,7 +49,7 @@ fn what_a_dead_giver_had_sealed_survives_with_the_taker() {
         let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
         let next = if sealed { Method::Commit } else { Method::Seal };
         run_until(&mut mover, &mut servers, next);
-        let map = Shard::begin_anew(&shards[1..], &start, LEFT).unwrap();
+        let map = restart(&shards[1..], &start, LEFT).unwrap();
         assert_eq!(map.owner(450), if sealed { RIGHT } else { LEFT });
         for shard in &shards[1..] {
             assert_eq!((*shard.map()).clone(), map);
@@ -53,7 +68,7 @@ fn a_giver_whose_taker_has_died_keeps_everything() {
     let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
     run_until(&mut mover, &mut servers, Method::Commit);
     let others = [shards[0].clone(), shards[2].clone()];
-    let map = Shard::begin_anew(&others, &start, RIGHT).unwrap();
+    let map = restart(&others, &start, RIGHT).unwrap();
     assert_eq!(map, start.with_restart(RIGHT));
     assert_eq!(shards[0].put(450, b"x"), Ok(false));
     // The commit is too late.
@@ -70,7 +85,7 @@ fn a_move_among_others_that_was_committed_comes_to_its_end() {
         run_until(&mut mover, &mut servers, Method::Adopt);
         assert_eq!(shards[1].map().version(), 1);
         // The third endpoint does not take part. Its failure is known from its own map.
-        let map = Shard::begin_anew(&both(&shards), &start, THIRD).unwrap();
+        let map = restart(&both(&shards), &start, THIRD).unwrap();
         assert_eq!((map.version(), map.owner(450)), (3, RIGHT));
         for shard in &shards[..2] {
             assert_eq!((*shard.map()).clone(), map);
@@ -92,7 +107,7 @@ fn a_move_among_others_that_was_not_committed_is_refused() {
     let mut servers = servers(&both(&shards));
     let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
     run_until(&mut mover, &mut servers, Method::Commit);
-    let map = Shard::begin_anew(&both(&shards), &start, THIRD).unwrap();
+    let map = restart(&both(&shards), &start, THIRD).unwrap();
     assert_eq!(map, start.with_restart(THIRD));
     let end = run(&mut mover, &mut servers, 100, || {}).unwrap();
     let refused = MoveError::Refused {
@@ -141,6 +156,37 @@ fn a_commit_that_is_late_is_refused_or_was_in_time() {
 }
 
 #[test]
+fn nothing_is_committed_while_another_endpoint_restarts() {
+    for is_given_up in [false, true] {
+        let (start, shards) = three();
+        let mut servers = servers(&both(&shards));
+        let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+        run_until(&mut mover, &mut servers, Method::Commit);
+        for shard in &shards[..2] {
+            assert_eq!(shard.begin_restart(THIRD), Ok(start.clone()));
+        }
+        let map = start.with_restart(THIRD);
+        let end = (!is_given_up).then_some(&map);
+        if is_given_up {
+            shards[0].end_restart(end).unwrap();
+            let moved = run(&mut mover, &mut servers, 100, || {}).unwrap().unwrap();
+            assert_eq!(moved.map.owner(450), RIGHT);
+            continue;
+        }
+        let refused = run(&mut mover, &mut servers, 100, || {}).unwrap();
+        assert!(
+            matches!(refused, Err(MoveError::Refused { .. })),
+            "{refused:?}"
+        );
+        for shard in &shards[..2] {
+            shard.end_restart(end).unwrap();
+            assert_eq!(*shard.map(), map);
+        }
+        assert_eq!(shards[0].put(450, b"x"), Ok(false));
+    }
+}
+
+#[test]
 fn a_giver_that_writes_again_leaves_nothing_to_its_taker() {
     let mut written = 0;
     for steps in 0..4 {
@@ -154,7 +200,7 @@ fn a_giver_that_writes_again_leaves_nothing_to_its_taker() {
         run(&mut heir, &mut servers, steps, || {});
         let is_newer = shards[0].put(470, b"new").is_ok();
         written += u32::from(is_newer);
-        let map = Shard::begin_anew(&shards[1..], &start, LEFT).unwrap();
+        let map = restart(&shards[1..], &start, LEFT).unwrap();
         // The value is the newest one, or it is lost with the giver.
         assert!(!is_newer || map.owner(470) == LEFT, "after {steps} steps");
     }

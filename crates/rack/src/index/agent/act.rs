@@ -1,0 +1,271 @@
+//! What an agent does with requests.
+
+use super::request::{EndpointReply, EndpointRequest, EndpointStart, Hex, OutlinePart};
+use super::{Endpoint, EndpointName};
+use crate::index::network::IndexNetworkError;
+use crate::index::running::{Accepted, Purpose, Running};
+use crate::rack::OWN;
+use crate::{IndexSetUpError, Rack};
+use rackweave_base::Qpn;
+use rackweave_base::canary::{Canary, planted};
+use rackweave_controller::ask::{SetIndexQuery, SetIndexServer};
+use rackweave_endpoint::btree::TreeError;
+use rackweave_endpoint::index::EndpointId;
+use rackweave_programs::index::entries::QueryEntry;
+use std::collections::BTreeMap;
+
+/// Children of the tree nodes in one part of an outline, at most, if a tree node has not more: a
+/// message on a control connection has a mebibyte.
+const PART_CHILDREN: usize = 4096;
+
+/// Keys in one sample, at most.
+const SAMPLE_MAX: usize = 1 << 14;
+
+type Result<T> = core::result::Result<T, IndexSetUpError>;
+
+pub(super) fn act(
+    rack: &Rack,
+    endpoints: &mut BTreeMap<EndpointName, Endpoint>,
+    user: &str,
+    name: EndpointName,
+    request: EndpointRequest,
+) -> Result<EndpointReply> {
+    let id = name.endpoint;
+    match request {
+        EndpointRequest::Start(how) => {
+            if user != OWN && !rack.serves_others() {
+                let node = &rack.config().node[usize::from(how.spec.node.0)];
+                let (endpoint, node) = (id, node.name.clone());
+                return Err(IndexSetUpError::NoProcess { endpoint, node });
+            }
+            let endpoint = endpoints.entry(name);
+            let endpoint = endpoint.or_insert_with(|| Endpoint::of(user));
+            return start(rack, endpoint, id, &how);
+        }
+        EndpointRequest::Stop { forever: true } => {
+            if let Some(endpoint) = endpoints.remove(&name) {
+                stop(rack, endpoint);
+            }
+            return Ok(EndpointReply::Done);
+        }
+        _ => {}
+    }
+    let Some(endpoint) = endpoints.get_mut(&name) else {
+        return Ok(EndpointReply::NotRunning);
+    };
+    let Some(running) = &mut endpoint.running else {
+        return Ok(EndpointReply::NotRunning);
+    };
+    let (shard, mut done) = (running.shard.clone(), EndpointReply::Done);
+    match request {
+        EndpointRequest::Start(_) => unreachable!("it is handled above"),
+        EndpointRequest::Stop { .. } => {
+            endpoint.server = None;
+            if let Some(running) = endpoint.running.take() {
+                running.stop(rack);
+            }
+        }
+        EndpointRequest::Accept(purpose) => {
+            let accepted = accept(rack, endpoint, id, purpose)?;
+            if user != OWN {
+                endpoint.given.push((user.to_owned(), accepted));
+            }
+            done = EndpointReply::Accepted(accepted);
+        }
+        EndpointRequest::Open(accepted) => running.open(rack, id, &accepted)?,
+        EndpointRequest::Release(accepted) => {
+            endpoint.given.retain(|(_, given)| *given != accepted);
+            release(rack, endpoint, &accepted)?;
+        }
+        EndpointRequest::Map => done = EndpointReply::Map((*shard.map()).clone()),
+        EndpointRequest::Load { entries, is_last } => load(endpoint, entries, is_last)?,
+        EndpointRequest::BeginRestart(dead) => {
+            done = EndpointReply::Map(shard.begin_restart(dead)?);
+        }
+        EndpointRequest::EndRestart(map) => shard.end_restart(map.as_ref())?,
+        EndpointRequest::Lead { number } => return lead(rack, endpoint, id, number),
+        EndpointRequest::Outline { most, again } => return Ok(outline(endpoint, most, again)),
+        EndpointRequest::Pin { bank, wanted } => {
+            done = EndpointReply::NotPinned(shard.tree().pin(bank, &wanted));
+        }
+        EndpointRequest::Unpin { bank } => shard.tree().unpin(bank),
+        EndpointRequest::Sample => {
+            let mut keys = Vec::new();
+            shard.take_sample(&mut keys);
+            keys.truncate(SAMPLE_MAX);
+            done = EndpointReply::Keys(keys);
+        }
+    }
+    Ok(done)
+}
+
+fn start(
+    rack: &Rack,
+    endpoint: &mut Endpoint,
+    id: EndpointId,
+    how: &EndpointStart,
+) -> Result<EndpointReply> {
+    if let Some(running) = endpoint.running.take() {
+        running.stop(rack);
+    }
+    (endpoint.server, endpoint.mtu) = (None, how.mtu);
+    (endpoint.outline, endpoint.loading) = (Vec::new(), (Vec::new(), 0));
+    endpoint.given.clear();
+    let tree = endpoint.kept.take();
+    endpoint.running = Some(Running::start(rack, how, id, tree)?);
+    Ok(EndpointReply::Done)
+}
+
+/// Ends an endpoint.
+pub(super) fn stop(rack: &Rack, endpoint: Endpoint) {
+    if let Some(running) = endpoint.running {
+        running.stop(rack);
+    }
+}
+
+fn accept(
+    rack: &Rack,
+    endpoint: &mut Endpoint,
+    id: EndpointId,
+    purpose: Purpose,
+) -> Result<Accepted> {
+    let running = endpoint.running.as_mut();
+    let running = running.ok_or(IndexSetUpError::NoEndpoint(id))?;
+    let accepted = running.accept(rack, id, purpose)?;
+    let led = accepted.reader.filter(|_| accepted.is_led);
+    if let Some(qpn) = led
+        && let Err(error) = query(rack, endpoint, id, qpn)
+    {
+        if let Some(running) = &mut endpoint.running {
+            running.release(rack, &accepted);
+        }
+        return Err(error);
+    }
+    Ok(accepted)
+}
+
+/// Frees the resources of a user.
+pub(super) fn release(rack: &Rack, endpoint: &mut Endpoint, accepted: &Accepted) -> Result<()> {
+    let running = endpoint.running.as_mut();
+    // The numbers of an earlier start may have been reused by now.
+    let running = running.filter(|running| running.is_of_this_start(accepted));
+    let Some(running) = running else {
+        return Ok(());
+    };
+    let led = accepted.reader.filter(|_| accepted.is_led);
+    let led = led.filter(|qpn| running.has_reader(*qpn));
+    if let (Some(qpn), Some((_, ip))) = (led, endpoint.server) {
+        let (at, entry) = ((ip, qpn), None);
+        let removed = rack.ask(SetIndexQuery { at, entry });
+        removed.map_err(IndexNetworkError::from)?;
+    }
+    running.release(rack, accepted);
+    Ok(())
+}
+
+/// Enters the endpoint at the switches, with its users.
+fn lead(
+    rack: &Rack,
+    endpoint: &mut Endpoint,
+    id: EndpointId,
+    number: u16,
+) -> Result<EndpointReply> {
+    let running = endpoint.running.as_ref();
+    let running = running.ok_or(IndexSetUpError::NoEndpoint(id))?;
+    let (node, remote) = (running.node(), running.remote());
+    let led: Vec<Qpn> = running.led().collect();
+    let ip = rack.ask(SetIndexServer {
+        number,
+        node,
+        address: remote.address,
+        node_shift: remote.layout.bytes().ilog2() as u8,
+    });
+    let ip = ip.map_err(IndexNetworkError::from)?;
+    let ip = ip.ok_or(IndexNetworkError::NoNode(node))?;
+    endpoint.server = Some((number, ip));
+    endpoint.first_rkey.get_or_insert(remote.rkey);
+    for qpn in led {
+        query(rack, endpoint, id, qpn)?;
+    }
+    Ok(EndpointReply::Address(ip))
+}
+
+/// Has the switches lead queries on a user's queue pair, if the index is in the network.
+fn query(rack: &Rack, endpoint: &Endpoint, id: EndpointId, qpn: Qpn) -> Result<()> {
+    let (Some((server, ip)), Some(running)) = (endpoint.server, &endpoint.running) else {
+        return Ok(());
+    };
+    let node = running.remote().layout.bytes();
+    if node > endpoint.mtu as usize {
+        let (endpoint, mtu) = (id, endpoint.mtu);
+        return Err(IndexNetworkError::NodeSize {
+            endpoint,
+            node,
+            mtu,
+        }
+        .into());
+    }
+    let stale = endpoint.first_rkey;
+    let stale = stale.filter(|_| planted(Canary::IndexStaleRkey));
+    let rkey = stale.unwrap_or(running.remote().rkey);
+    let entered = rack.ask(SetIndexQuery {
+        at: (ip, qpn),
+        entry: Some(QueryEntry { server, rkey }),
+    });
+    Ok(entered.map_err(IndexNetworkError::from)?)
+}
+
+/// Takes entries to be loaded, and loads them if they are complete.
+fn load(endpoint: &mut Endpoint, entries: Vec<(u64, Hex)>, is_last: bool) -> Result<()> {
+    let Some(running) = &endpoint.running else {
+        return Ok(());
+    };
+    let limit = running.shard.tree().block().len() as u64;
+    let (loading, bytes) = &mut endpoint.loading;
+    for (key, Hex(value)) in entries {
+        *bytes += 8 + value.len() as u64;
+        loading.push((key, value));
+    }
+    // More than the tree has place for is refused before it has all arrived.
+    if *bytes > limit {
+        let capacity = running.remote().tree_nodes;
+        endpoint.loading = (Vec::new(), 0);
+        return Err(TreeError::NodesUsedUp { capacity }.into());
+    }
+    if is_last {
+        let (entries, _) = core::mem::take(&mut endpoint.loading);
+        running.shard.bulk_load(entries)?;
+    }
+    Ok(())
+}
+
+fn outline(endpoint: &mut Endpoint, most: usize, again: bool) -> EndpointReply {
+    let Some(running) = &endpoint.running else {
+        return EndpointReply::NotRunning;
+    };
+    let shard = &running.shard;
+    // An endpoint without keys has a tree with arbitrary bounds.
+    if shard.part().is_none() {
+        return EndpointReply::Outline(None);
+    }
+    let left = &mut endpoint.outline;
+    if !again {
+        *left = shard.tree().outline(most);
+    }
+    let bounds = left
+        .first()
+        .map_or_else(|| shard.tree().bounds(), |root| (root.low, root.last));
+    let mut children = 0;
+    let of_it = left.iter().take_while(|node| {
+        let fits = children < PART_CHILDREN;
+        children += node.children.len();
+        fits
+    });
+    let count = of_it.count();
+    let nodes: Vec<_> = left.drain(..count).collect();
+    EndpointReply::Outline(Some(OutlinePart {
+        bounds,
+        nodes,
+        is_last: left.is_empty(),
+    }))
+}
