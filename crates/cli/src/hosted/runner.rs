@@ -58,7 +58,7 @@ pub struct JobRunner {
     /// The status of the rack at the start.
     found: RackStatus,
     flows: Vec<(HostedFlow, &'static str)>,
-    /// How often another switch process has taken over the flows.
+    /// How often another switch process has restored the flows.
     takeovers: u32,
     tasks: Vec<Task>,
     interrupt: Interrupt,
@@ -118,12 +118,12 @@ impl JobRunner {
         self.rack.status().map_err(|error| lost(&error))
     }
 
-    /// How often another switch process has taken over the flows.
+    /// How often another switch process has restored the flows.
     pub fn takeovers(&self) -> u32 {
         self.takeovers
     }
 
-    /// Handles the loss of the switch process: waits for a new one, which takes over the flows.
+    /// Handles the loss of the switch process: waits for a new one, which restores the flows.
     fn survive(&mut self, error: &HostedError) -> Result<(), CliError> {
         if !self.holds_on || self.interrupt.is_set() {
             return Err(lost(error));
