@@ -64,7 +64,8 @@ impl<'a> NameClaim<'a> {
     fn new(core: &'a SwitchCore, node: NodeId) -> Option<Self> {
         let mut claims = core.claims.lock().expect("no holder panics");
         let is_free = core.member(node).is_none() && claims.insert(node);
-        is_free.then_some(Self { core, node })
+        // Not `then_some`: a claim that is made and dropped frees the name that another has claimed.
+        is_free.then(|| Self { core, node })
     }
 }
 
