@@ -7,7 +7,7 @@
 
 mod registry;
 
-pub(crate) use registry::LaneRegistry;
+pub(crate) use registry::{LaneRegistry, LaneState};
 
 use crate::unanswered::AskError;
 use crate::{Fabric, NodeAddress, Site};
@@ -74,7 +74,7 @@ pub enum LaneError {
 }
 
 /// A connected lane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Connected {
     /// Its number in the switch.
     pub lane: LaneId,

@@ -21,6 +21,7 @@ pub mod pages;
 pub mod regions;
 pub mod sequencer;
 mod site;
+mod state;
 pub mod topology;
 mod unanswered;
 
@@ -47,6 +48,7 @@ pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName, RegionPurpose};
 pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerSpec};
 pub use site::{NodeAddress, Site, SwitchAddress};
+pub use state::{FabricState, ServiceState};
 pub use topology::Topology;
 
 /// The part of the controller that connects nodes: hosts, pairs, lanes and flows.

@@ -97,18 +97,19 @@ pub enum SequencerSetUpError {
     Table(#[from] TableError),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Made {
     id: SequencerId,
     entry: SequencerEntry,
     block: u64,
+    /// The first number since the switch has started.
     first: u64,
     /// The limit: no number from here on was ever handed out.
     reserved: u64,
 }
 
 /// The controller's state of the sequencers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SequencerRegistry {
     /// By index in the switch.
     made: Vec<Option<Made>>,
@@ -122,6 +123,11 @@ impl SequencerRegistry {
         let made = (0u16..).zip(&self.made);
         made.filter_map(|(index, made)| Some((index, (*made)?)))
             .find(|(_, made)| made.id == id)
+    }
+
+    /// The lanes of its clients.
+    pub fn lane_numbers(&self) -> impl Iterator<Item = LaneId> {
+        self.clients.iter().flatten().map(|client| client.lane)
     }
 
     fn client(&self, node: NodeId, qpn: Qpn) -> Option<(u16, Connected)> {
@@ -298,29 +304,45 @@ impl Controller {
 
     /// Handles a report of the sequencers.
     pub(crate) fn handle_sequencer_digest(&mut self, site: &mut dyn Site, digest: SequencerDigest) {
-        let SequencerDigest::Low(index) = digest;
-        let made = self.sequencers.made.get_mut(usize::from(index));
-        let Some(made) = made.and_then(Option::as_mut) else {
-            return;
-        };
-        let Some((next, limit)) = with_sequencers(site, |it| it.numbers(index)) else {
-            return;
-        };
-        // The digest may be outdated; the registers have the current state.
-        let is_low = limit.saturating_sub(next) < made.entry.reserve;
-        if is_low && made.reserved <= NUMBERS_END - made.block {
-            made.reserved += made.block;
-            let limit = made.reserved;
-            with_sequencers(site, |it| it.raise_limit(index, limit));
+        if self.reserve_numbers(site, digest) {
+            self.grant_numbers(site, digest);
         }
     }
 
-    /// Handles a restart of the switch with empty tables: sequencers continue at the recorded
-    /// limits, clients are notified by their queue pairs.
-    pub(crate) fn sequencers_restarted(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
-        for (index, made) in (0u16..).zip(&mut self.sequencers.made) {
-            let Some(made) = made else { continue };
-            let next = if planted(Canary::SequencerForgetsLimit) {
+    /// Reserves more numbers for a sequencer that has reported that few are left. Returns whether
+    /// that was necessary: then, when the new limit is saved, [`Self::grant_numbers`] gives them to
+    /// the switch.
+    pub fn reserve_numbers(&mut self, site: &mut dyn Site, digest: SequencerDigest) -> bool {
+        let SequencerDigest::Low(index) = digest;
+        let made = self.sequencers.made.get_mut(usize::from(index));
+        let Some(made) = made.and_then(Option::as_mut) else {
+            return false;
+        };
+        let Some((next, limit)) = with_sequencers(site, |it| it.numbers(index)) else {
+            return false;
+        };
+        // The digest may be outdated; the registers have the current state.
+        let is_low = limit.saturating_sub(next) < made.entry.reserve;
+        let reserves = is_low && made.reserved <= NUMBERS_END - made.block;
+        if reserves {
+            made.reserved += made.block;
+        }
+        reserves
+    }
+
+    /// Gives the switch the numbers that are reserved for a sequencer.
+    pub fn grant_numbers(&self, site: &mut dyn Site, digest: SequencerDigest) {
+        let SequencerDigest::Low(index) = digest;
+        if let Some(Some(made)) = self.sequencers.made.get(usize::from(index)) {
+            with_sequencers(site, |it| it.raise_limit(index, made.reserved));
+        }
+    }
+
+    /// Reserves numbers for sequencers whose switch has restarted: they continue at the recorded
+    /// limits.
+    pub(crate) fn reserve_for_restart(&mut self) {
+        for made in self.sequencers.made.iter_mut().flatten() {
+            made.first = if planted(Canary::SequencerForgetsLimit) {
                 made.reserved - made.block
             } else {
                 made.reserved
@@ -329,8 +351,21 @@ impl Controller {
             if made.reserved <= NUMBERS_END - made.block {
                 made.reserved += made.block;
             }
-            let (entry, limit) = (made.entry, made.reserved);
-            with_sequencers(site, |it| it.set_sequencer(index, entry, next, limit))?;
+        }
+    }
+
+    /// Enters the sequencers in a switch with empty tables. Their clients are notified by their
+    /// queue pairs.
+    pub(crate) fn enter_sequencers(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
+        for (index, made) in (0u16..).zip(&self.sequencers.made) {
+            let Some(made) = made else { continue };
+            let Made {
+                entry,
+                first,
+                reserved,
+                ..
+            } = *made;
+            with_sequencers(site, |it| it.set_sequencer(index, entry, first, reserved))?;
         }
         for client in self.sequencers.clients.iter().flatten() {
             site.node(client.node, &mut |verbs| {

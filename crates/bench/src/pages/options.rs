@@ -6,7 +6,7 @@ use rackweave_base::NodeId;
 use rackweave_controller::PageNode;
 use rackweave_controller::ask::PageSpecOf;
 use rackweave_rack::config::{BudgetName, Role};
-use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::services::{PageOptions, PageService, PageServiceError, Prepare, StoreMedium};
 use rackweave_rack::{Rack, RackConfig};
 use rackweave_target::Backend;
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
@@ -199,7 +199,7 @@ impl PagesOptions {
         };
         let service = PageService::new(rack, &wanted)?;
         (self.page_size, self.shared) = (page_size, true);
-        let spec = rack.ask(PageSpecOf {});
+        let spec = rack.ask(PageSpecOf {}).map_err(PageServiceError::from)?;
         let members = spec.iter().flat_map(|spec| &spec.nodes);
         for member in members.filter(|member| nodes.compute.contains(&member.node)) {
             self.load.threads = self.load.threads.min(member.workers);

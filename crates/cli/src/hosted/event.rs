@@ -42,6 +42,12 @@ pub enum What {
     Joined { link: String },
     /// The node has lost the switch.
     Lost { why: String },
+    /// The switch has restored the state of an earlier process; `absent` nodes have not come back.
+    Restored { absent: Vec<String> },
+    /// The switch does not use the state of an earlier process.
+    StateLeft { why: String },
+    /// The switch cannot save the controller's state.
+    StateNotSaved { why: String },
     /// The process has ended as requested.
     Ended,
     /// The switch has read its keys again, and disconnected nodes whose keys were revoked.
@@ -95,6 +101,9 @@ impl From<SwitchEvent> for What {
             },
             SwitchEvent::Left { node, why } => What::NodeLeft { node, why },
             SwitchEvent::StoresFailed { node, why } => What::StoresFailed { node, why },
+            SwitchEvent::Restored { absent } => What::Restored { absent },
+            SwitchEvent::StateLeft { why } => What::StateLeft { why },
+            SwitchEvent::StateNotSaved { why } => What::StateNotSaved { why },
             SwitchEvent::Refused { why } => What::Refused { why },
         }
     }
@@ -125,6 +134,22 @@ impl fmt::Display for What {
             What::StoresFailed { node, why } => {
                 write!(f, "the stores of {node} are missing: {why}")
             }
+            What::Restored { absent } if absent.is_empty() => {
+                f.write_str("restored the state of the earlier switch process")
+            }
+            What::Restored { absent } => write!(
+                f,
+                "restored the state of the earlier switch process, without {}",
+                absent.join(", ")
+            ),
+            What::StateLeft { why } => write!(
+                f,
+                "the rack starts anew; the state of the earlier switch process is not used: {why}"
+            ),
+            What::StateNotSaved { why } => write!(
+                f,
+                "the controller's state cannot be saved and will end with this process: {why}"
+            ),
             What::Refused { why } => write!(f, "refused {why}"),
             What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
             What::Joined { link } => write!(f, "joined over {link}"),

@@ -21,8 +21,8 @@ const JOIN_LIMIT: Duration = Duration::from_secs(10);
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
-/// How long to wait for a new switch process: less than nodes keep rings.
-const TAKEOVER_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait for a new switch process: less than nodes keep everything.
+const RESTART_LIMIT: Duration = Duration::from_secs(10);
 
 /// A job of a runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub struct JobRunner {
     /// The status of the rack at the start.
     found: RackStatus,
     flows: Vec<(HostedFlow, &'static str)>,
-    /// How often another switch process has taken over the flows.
+    /// How often another switch process has restored the flows.
     takeovers: u32,
     tasks: Vec<Task>,
     interrupt: Interrupt,
@@ -118,18 +118,17 @@ impl JobRunner {
         self.rack.status().map_err(|error| lost(&error))
     }
 
-    /// How often another switch process has taken over the flows.
+    /// How often another switch process has restored the flows.
     pub fn takeovers(&self) -> u32 {
         self.takeovers
     }
 
-    /// Handles the loss of the switch process: waits for a new one, which takes over the flows.
+    /// Handles the loss of the switch process: waits for a new one, which restores the flows.
     fn survive(&mut self, error: &HostedError) -> Result<(), CliError> {
         if !self.holds_on || self.interrupt.is_set() {
             return Err(lost(error));
         }
-        let mut flows: Vec<&mut HostedFlow> = self.flows.iter_mut().map(|(flow, _)| flow).collect();
-        match self.rack.reconnect(&mut flows, TAKEOVER_LIMIT) {
+        match self.rack.reconnect(RESTART_LIMIT) {
             Ok(()) => {
                 self.takeovers += 1;
                 self.found = self.status()?;

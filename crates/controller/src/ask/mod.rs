@@ -257,8 +257,8 @@ requests! {
     };
 
     /// The specification of the page directory, if there is one.
-    PageSpecOf {} -> Option<PageSpec> = |services: controller, _site| {
-        controller.page_spec().cloned()
+    PageSpecOf {} -> Result<Option<PageSpec>, PageSetUpError> = |services: controller, _site| {
+        Ok(controller.page_spec().cloned())
     };
 
     /// Bytes of a block and the number of blocks of each namespace of a node's NVMe target; `None`

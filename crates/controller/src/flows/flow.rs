@@ -5,8 +5,10 @@ use crate::lanes::Connected;
 use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::flows::{ConsumerId, ProducerId, RingPlace, ThreadId, Whose};
 use rackweave_switch::transfer::LaneId;
+use serde::{Deserialize, Serialize};
 
 /// A flow. Members keep their numbers; removed ones stay in the lists.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Flow {
     pub id: FlowId,
     pub spec: FlowSpec,
@@ -27,7 +29,7 @@ pub(crate) struct Flow {
 }
 
 /// A consumer of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ConsumerMember {
     pub id: ConsumerId,
     /// Whether its stream is still running.
@@ -41,7 +43,7 @@ pub(crate) struct ConsumerMember {
 }
 
 /// A producer of a flow.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ProducerMember {
     /// Its rings: one per consumer in a shuffle, else one.
     pub ids: Vec<ProducerId>,
@@ -51,6 +53,13 @@ pub(crate) struct ProducerMember {
 }
 
 impl Flow {
+    /// The lanes that it has in the switch.
+    pub fn lane_numbers(&self) -> impl Iterator<Item = LaneId> {
+        let (first, count) = self.groups.unwrap_or_default();
+        let groups = (first.0..first.0 + u16::from(count)).map(LaneId);
+        self.lanes.iter().map(|lane| lane.lane).chain(groups)
+    }
+
     /// The threads of the flow that have work, each with the number of its consumer; the one thread
     /// of a replicated flow serves all.
     pub fn threads(&self) -> impl Iterator<Item = (ThreadId, usize)> {

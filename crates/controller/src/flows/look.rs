@@ -4,6 +4,7 @@ use super::flow::Flow;
 use super::{FlowId, FlowShape, FlowState, Ring};
 use crate::{Fabric, Site};
 use rackweave_base::NodeId;
+use serde::{Deserialize, Serialize};
 
 /// The progress of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +29,7 @@ pub struct FlowLook {
 
 /// Counters of a flow's rings. They count items and wrap around; `None` for a ring whose node has
 /// left or no longer has it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RingCounters {
     /// Per producer ring, in the order of [`super::FlowRings::producers`]: items pushed.
     pub pushed: Vec<Option<u32>>,

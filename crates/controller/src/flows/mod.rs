@@ -31,7 +31,7 @@ use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 use serde::{Deserialize, Serialize};
 
-use flow::Flow;
+pub(crate) use flow::Flow;
 pub use look::{FlowLook, RingCounters};
 pub use members::Loss;
 pub(crate) use registry::FlowRegistry;

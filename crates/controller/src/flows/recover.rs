@@ -128,7 +128,16 @@ impl Controller {
         site: &mut dyn Site,
     ) -> Result<(), rackweave_switch::table::TableError> {
         self.install_hosts(site)?;
-        self.sequencers_restarted(site)?;
+        self.reserve_for_restart();
+        self.set_up_again(site)
+    }
+
+    /// Sets up everything but the nodes in a switch with empty tables.
+    pub(crate) fn set_up_again(
+        &mut self,
+        site: &mut dyn Site,
+    ) -> Result<(), rackweave_switch::table::TableError> {
+        self.enter_sequencers(site)?;
         self.pages_restarted(site);
         self.index.switch_restarted(site, 0)?;
         for id in self.flows.left() {

@@ -11,7 +11,7 @@
 
 use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::weights::Share;
-use super::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
+use super::{AbortReason, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 use crate::Site;
 use rackweave_base::NodeId;
 use rackweave_programs::Digest;
@@ -46,6 +46,8 @@ pub(super) struct Entry {
     pub threads: Vec<ThreadId>,
     /// Its share, if it has a weight.
     pub share: Option<Share>,
+    /// The flow after the last operation on it; `None` during the first.
+    saved: Option<Flow>,
 }
 
 impl FlowRegistry {
@@ -131,9 +133,12 @@ impl FlowRegistry {
             nodes,
             threads: Vec::new(),
             share: None,
+            saved: None,
         });
         drop(registry);
-        Ok(act(&mut flow_held))
+        let result = act(&mut flow_held);
+        self.save(&flow_held);
+        Ok(result)
     }
 
     /// Calls `act` with a flow while it is locked, after waiting for the lock. `None` if there is
@@ -149,8 +154,34 @@ impl FlowRegistry {
 
     /// The same for a running flow. `None` if it is not running.
     pub fn with_running<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
-        let if_running = |flow: &mut Flow| (flow.state == FlowState::Running).then(|| act(flow));
+        let if_running = |flow: &mut Flow| {
+            let result = (flow.state == FlowState::Running).then(|| act(flow))?;
+            self.save(flow);
+            Some(result)
+        };
         self.with(id, if_running).flatten()
+    }
+
+    fn save(&self, flow: &Flow) {
+        self.lock().entries[flow.id.0 as usize].saved = Some(flow.snapshot());
+    }
+
+    /// All flows, each as it was after the last operation on it.
+    pub fn state(&self) -> Vec<Option<Flow>> {
+        let registry = self.lock();
+        let entries = registry.entries.iter();
+        entries.map(|entry| entry.saved.clone()).collect()
+    }
+
+    /// Takes over flows of another registry.
+    pub fn restore(&self, flows: Vec<Option<Flow>>) {
+        let mut registry = self.lock();
+        for (id, flow) in (0..).map(FlowId).zip(flows) {
+            let lost = FlowState::Aborted(AbortReason::ControllerLost);
+            let flow =
+                flow.unwrap_or_else(|| Flow::ended(id, lost, FlowSpec::new(&[], &[], 8, 16)));
+            registry.restore(id, flow);
+        }
     }
 
     /// The flows that may have members on a node.
@@ -245,6 +276,29 @@ impl Registry {
             .filter(|(_, entry)| is(entry))
             .map(|(at, _)| FlowId(at as u32))
             .collect()
+    }
+
+    fn restore(&mut self, id: FlowId, flow: Flow) {
+        for member in &flow.consumers {
+            if let Some(owner) = self.threads.get_mut(usize::from(member.id.0)) {
+                *owner = Some(id);
+            }
+        }
+        for number in flow.producers.iter().flat_map(|member| &member.ids) {
+            if let Some(owner) = self.producers.get_mut(usize::from(number.0)) {
+                *owner = Some(id);
+            }
+        }
+        self.rings.extend(flow.rings.all().map(name));
+        let nodes = flow.spec.consumers.iter().chain(&flow.spec.producers);
+        self.entries.push(Entry {
+            is_left: flow.state == FlowState::Running,
+            nodes: nodes.copied().collect(),
+            threads: Vec::new(),
+            share: None,
+            saved: Some(flow.clone()),
+            flow: Arc::new(Mutex::new(Flow { id, ..flow })),
+        });
     }
 
     /// Records the current entries of a flow in the switch's tables.

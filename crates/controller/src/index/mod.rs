@@ -31,6 +31,7 @@ pub use load::IndexLoadError;
 pub use outline::{Inner, TreeOutline};
 pub use plan::{IndexPlan, LAYERS_MAX, PlanError, PlanLimits, PlanSummary, Target, plan};
 pub use ranges::range_tables;
+pub(crate) use registry::IndexState;
 pub use registry::{IndexRegistry, LoadStep};
 pub use weights::KeyWeights;
 

@@ -20,6 +20,7 @@ use rackweave_base::{Duration, Instant, Qpn};
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{BANKS, QueryEntry, ServerEntry};
 use rackweave_switch::table::TableError;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -53,6 +54,16 @@ struct Loading {
     placed: Placed,
     /// The progress of each switch.
     cursors: Vec<Cursor>,
+}
+
+/// What is kept of the index beyond the controller's process, besides the active plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct IndexState {
+    grace: Duration,
+    servers: BTreeMap<u16, ServerEntry>,
+    udp_servers: BTreeMap<Ipv4Addr, u16>,
+    queries: Vec<((Ipv4Addr, Qpn), QueryEntry)>,
+    bank: Option<usize>,
 }
 
 /// The controller's state of the index in the switches.
@@ -98,6 +109,44 @@ impl Controller {
 }
 
 impl IndexRegistry {
+    pub(crate) fn state(&self) -> IndexState {
+        let queries = self.queries.iter();
+        IndexState {
+            grace: self.grace,
+            servers: self.servers.clone(),
+            udp_servers: self.udp_servers.clone(),
+            queries: queries.map(|(&at, &entry)| (at, entry)).collect(),
+            bank: self.active_bank(),
+        }
+    }
+
+    /// Takes over a state and its active plan. A plan that was being loaded is forgotten: whoever
+    /// loads it learns that when it activates it.
+    pub(crate) fn restore(&mut self, state: IndexState, plan: Option<IndexPlan>) {
+        let active = state.bank.filter(|bank| *bank < BANKS).zip(plan);
+        *self = Self {
+            grace: state.grace,
+            servers: state.servers,
+            udp_servers: state.udp_servers,
+            queries: state.queries.into_iter().collect(),
+            active: active.map(|(bank, plan)| Placed {
+                plan: Arc::new(plan),
+                bank,
+            }),
+            ..Self::default()
+        };
+    }
+
+    /// Reloads the active plan into switches that have restarted. A plan that a switch refuses is
+    /// deactivated, so that queries are led to the root.
+    pub(crate) fn reload(&mut self, site: &mut dyn Site) {
+        let reloaded = self.catch_up(site, usize::MAX);
+        if !matches!(reloaded, Ok(true)) {
+            // A switch that refuses this as well leads no queries at all.
+            let _refused = self.deactivate(site);
+        }
+    }
+
     /// Sets how long a query may be in flight in the network. This is about packets: a NIC repeats
     /// unanswered queries in new packets. 100 ms by default.
     pub fn set_grace(&mut self, grace: Duration) {

@@ -4,12 +4,20 @@ use super::LaneError;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_switch::transfer::LaneId;
 use rackweave_verbs::{CqId, PdId};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Which lanes are free, and the nodes' resources for theirs.
 pub(crate) struct LaneRegistry {
     numbers: Mutex<LaneNumbers>,
     homes: Mutex<Vec<Arc<HomePlace>>>,
+}
+
+/// What is kept of the lanes beyond the controller's process, besides the lanes in use.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LaneState {
+    generation: u8,
+    homes: Vec<Option<(PdId, CqId)>>,
 }
 
 struct LaneNumbers {
@@ -30,6 +38,30 @@ impl LaneRegistry {
             }),
             homes: Mutex::default(),
         }
+    }
+
+    pub fn state(&self) -> LaneState {
+        let homes = self.homes.lock().expect("no holder panics");
+        // One that is being asked for is made again.
+        let known = |place: &Arc<HomePlace>| place.try_lock().ok().and_then(|place| *place);
+        LaneState {
+            generation: self.numbers().generation,
+            homes: homes.iter().map(known).collect(),
+        }
+    }
+
+    /// Takes over a state in which `lanes` are in use.
+    pub fn restore(&self, state: LaneState, lanes: impl Iterator<Item = LaneId>) {
+        let mut numbers = self.numbers();
+        numbers.generation = state.generation;
+        for lane in lanes {
+            if let Some(used) = numbers.used.get_mut(lane.index()) {
+                *used = true;
+            }
+        }
+        let places = state.homes.into_iter();
+        let places = places.map(|home| Arc::new(Mutex::new(home)));
+        *self.homes.lock().expect("no holder panics") = places.collect();
     }
 
     fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {

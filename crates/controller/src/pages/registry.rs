@@ -7,10 +7,11 @@ use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::pages::{LostPage, StoreSet};
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::page::PageId;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The lanes of a slot that lead to its node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct SlotRegistry {
     /// The index of the node in the specification.
     pub node: usize,
@@ -22,7 +23,7 @@ pub(crate) struct SlotRegistry {
 }
 
 /// A live node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NodeRegistry {
     pub pool: PagePool,
     pub sources: Vec<Connected>,
@@ -33,7 +34,7 @@ pub(crate) struct NodeRegistry {
 }
 
 /// A store whose target is present.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoreRegistry {
     pub admin: Qpn,
     pub controller: u16,
@@ -41,7 +42,7 @@ pub(crate) struct StoreRegistry {
     pub queues: Vec<Option<Connected>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PageRegistry {
     pub spec: PageSpec,
     /// Numbers of lanes, fixed at set-up.
@@ -104,6 +105,23 @@ impl Controller {
 }
 
 impl PageRegistry {
+    /// The lanes that it has in the switch.
+    pub fn lane_numbers(&self) -> impl Iterator<Item = LaneId> {
+        let run = |first: &LaneId, count: u16| (first.0..first.0 + count).map(LaneId);
+        let sources = u16::from(rackweave_programs::pages::SOURCES);
+        let slots = self.slots.len() as u16;
+        let requests = self.first_request.iter().zip(&self.spec.nodes);
+        let requests = requests.flat_map(move |(first, node)| run(first, node.workers));
+        let first_source = self.first_source.iter();
+        let of_sources = first_source.flat_map(move |first| run(first, sources));
+        let queues = self
+            .queue_lanes
+            .iter()
+            .flat_map(move |first| run(first, slots));
+        let of_slots = run(&self.slot_lanes, slots * 3);
+        of_sources.chain(requests).chain(of_slots).chain(queues)
+    }
+
     /// The index of a node in the specification.
     pub fn index(&self, node: NodeId) -> Option<usize> {
         self.spec

@@ -3,17 +3,22 @@
 use rackweave_base::{Duration, Rkey};
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::ring::ByteOrder;
+use serde::{Deserialize, Serialize};
 
 /// A thread. Its number is that of a consumer ring that belongs, or belonged, to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ThreadId(pub u16);
 
 /// A consumer ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct ConsumerId(pub u16);
 
 /// A producer ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct ProducerId(pub u16);
 
 impl ThreadId {
@@ -53,7 +58,7 @@ pub struct FlowConfig {
 }
 
 /// The location of a ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RingPlace {
     /// The address of slot zero.
     pub items: u64,

@@ -129,7 +129,7 @@ impl IndexConfig {
 }
 
 /// A server: the location of its tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerEntry {
     /// Its IP address.
     pub ip: Ipv4Addr,

@@ -2,6 +2,7 @@
 
 use rackweave_base::{Psn, Rkey};
 use rackweave_switch::transfer::LaneId;
+use serde::{Deserialize, Serialize};
 
 /// The sizes of the page directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +53,7 @@ pub struct NodeEntry {
 }
 
 /// A set of stores, by number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StoreSet([u64; 4]);
 
 impl StoreSet {

@@ -1,6 +1,7 @@
 //! What the controller enters: channels and sequencers; and the reports to it.
 
 use rackweave_base::{Psn, Rkey};
+use serde::{Deserialize, Serialize};
 
 /// The first of the four stages that sequencers take, where they share a switch of 12 stages only
 /// with the transfer engine.
@@ -54,7 +55,7 @@ pub struct SequencerChannel {
 }
 
 /// A sequencer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerEntry {
     /// The key that a request must have.
     pub rkey: Rkey,

@@ -24,7 +24,7 @@ pub(super) fn dial(
 ) -> Result<Connection, HostedError> {
     let deadline = std::time::Instant::now() + CONNECT_LIMIT;
     loop {
-        match connect(config, node, purpose) {
+        match connect(config, node, purpose, std::process::id().into()) {
             // It joins again soon, if it has lost the controller.
             Err(
                 HostedError::Control(ControlError::Refused { .. }) | HostedError::NotRunning { .. },

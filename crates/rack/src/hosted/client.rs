@@ -7,7 +7,7 @@ use super::{
 use crate::build;
 use crate::config::RackConfig;
 use crate::statistics::RackStatistics;
-use rackweave_base::{NodeId, Qpn};
+use rackweave_base::{KeyRng, NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_verbs::Mtu;
 use serde_json::Value;
@@ -20,7 +20,13 @@ const ANSWER_LIMIT: Time = Time::from_secs(30);
 pub struct HostedRack {
     config: RackConfig,
     connection: Connection,
+    /// The number by which the controller knows it when it connects again.
+    session: u64,
     limit: Time,
+}
+
+fn dial(config: &RackConfig, session: u64) -> Result<Connection, HostedError> {
+    connect(config, OPERATOR_NAME, PURPOSE_COMMAND, session)
 }
 
 impl HostedRack {
@@ -30,41 +36,30 @@ impl HostedRack {
     /// If no controller answers there, or keys or configurations do not match.
     pub fn connect(config: &RackConfig) -> Result<Self, HostedError> {
         config.check().map_err(build::RackError::from)?;
+        let session = KeyRng::system().next_u64();
         Ok(Self {
-            connection: connect(config, OPERATOR_NAME, PURPOSE_COMMAND)?,
+            connection: dial(config, session)?,
+            session,
             limit: ANSWER_LIMIT + config.hosted().dead_after(),
             config: config.clone(),
         })
     }
 
     /// Reconnects after the controller was lost: waits up to `limit` until a switch process has
-    /// started and all nodes have joined it, and has it take over `flows`. What had been delivered
-    /// stays delivered, and nothing is delivered twice. The flows have other numbers afterwards:
-    /// [`HostedFlow::OVER`] for those that had ended already.
+    /// started and all nodes have joined it. Flows and jobs go on.
     ///
     /// # Errors
-    /// If no switch process has started in time, a node is missing or has restarted meanwhile, or a
-    /// flow cannot be taken over.
-    pub fn reconnect(
-        &mut self,
-        flows: &mut [&mut HostedFlow],
-        limit: Time,
-    ) -> Result<(), HostedError> {
+    /// If no switch process has started in time, or a node is missing.
+    pub fn reconnect(&mut self, limit: Time) -> Result<(), HostedError> {
         let deadline = std::time::Instant::now() + limit;
         self.connection = loop {
-            match connect(&self.config, OPERATOR_NAME, PURPOSE_COMMAND) {
+            match dial(&self.config, self.session) {
                 Ok(connection) => break connection,
                 Err(error) if std::time::Instant::now() >= deadline => return Err(error),
                 Err(_) => std::thread::sleep(Time::from_millis(50)),
             }
         };
         self.wait_for_nodes(deadline.saturating_duration_since(std::time::Instant::now()))?;
-        for flow in flows {
-            match self.ask(&CommandRequest::AdoptFlow((**flow).clone()))? {
-                CommandReply::Flow(adopted) => **flow = adopted,
-                _ => return Err(HostedError::BadAnswer),
-            }
-        }
         Ok(())
     }
 

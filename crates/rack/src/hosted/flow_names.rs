@@ -1,7 +1,7 @@
 //! Flows and rings of a hosted rack, as data.
 
 use rackweave_base::{Lkey, NodeId, Rkey};
-use rackweave_controller::{FlowRings, RegionName, Ring};
+use rackweave_controller::Ring;
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_wire::fabric::ring::ByteOrder;
 use serde::{Deserialize, Serialize};
@@ -39,28 +39,6 @@ impl RingName {
     }
 }
 
-impl From<&RingName> for Ring {
-    fn from(name: &RingName) -> Self {
-        let RingLayout {
-            item_size,
-            slots,
-            order,
-        } = name.layout();
-        Self {
-            node: name.node,
-            region: RegionName {
-                address: name.address,
-                rkey: name.rkey,
-                lkey: name.lkey,
-            },
-            item_size,
-            slots,
-            order,
-            bell: None,
-        }
-    }
-}
-
 impl From<&Ring> for RingName {
     fn from(ring: &Ring) -> Self {
         Self {
@@ -86,20 +64,7 @@ pub struct HostedFlow {
     pub producers: Vec<Vec<RingName>>,
 }
 
-impl From<&HostedFlow> for FlowRings {
-    fn from(flow: &HostedFlow) -> Self {
-        let rings = |names: &Vec<RingName>| names.iter().map(Ring::from).collect();
-        Self {
-            consumers: rings(&flow.consumers),
-            producers: flow.producers.iter().map(rings).collect(),
-        }
-    }
-}
-
 impl HostedFlow {
-    /// The number of a flow that had ended when it was to be taken over.
-    pub const OVER: u32 = u32::MAX;
-
     /// The rings of one producer, one per consumer.
     pub fn of_producer(&self, index: usize) -> Vec<RingName> {
         self.producers.iter().map(|rings| rings[index]).collect()

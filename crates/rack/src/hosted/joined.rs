@@ -240,6 +240,8 @@ impl JoinedRack {
             _ => &joined.asking,
         };
         let mut asking = asking.lock().expect("no holder panics");
+        // The switch's process may have been replaced by another since the last request.
+        asking.take_if(|connection| connection.receive::<Value>(Time::ZERO).is_err());
         let connection = match &mut *asking {
             Some(connection) => connection,
             none => {

@@ -43,6 +43,8 @@ pub(super) struct NodeHello {
     /// The claimed source address of its VXLAN packets, which it has to prove.
     pub udp: Option<SocketAddr>,
     pub pid: u32,
+    /// A random number that changes when the node forgets what the controller has made there.
+    pub incarnation: u64,
     /// The number of its process's memory, which nodes of one process share.
     pub memory: u64,
 }
@@ -50,8 +52,11 @@ pub(super) struct NodeHello {
 /// The controller's reply to a node that it admits.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeWelcome {
-    /// A random number of each switch process.
+    /// A random number of each controller. A switch process that restores the state of an earlier
+    /// one is the same controller.
     pub controller: u64,
+    /// Whether the node keeps what the controller has made there; else it forgets it.
+    pub keep: bool,
     /// The origin of the node's memory in packets.
     pub origin: u16,
     /// The token that the node sends to the Unix socket of the switch, to get its end of a link.
@@ -145,10 +150,6 @@ pub(super) enum NodeRequest {
         len: u64,
         access: Access,
         purpose: RegionPurpose,
-    },
-    /// A flow that another controller set up continues: keep this ring of it.
-    KeepRing {
-        rkey: Rkey,
     },
     RemoveRegion {
         region: RegionName,
@@ -306,8 +307,6 @@ pub(super) enum CommandRequest {
         item_size: u32,
         ring_bytes: u32,
     },
-    /// A flow that an earlier switch process set up.
-    AdoptFlow(HostedFlow),
     FlowState {
         flow: u32,
     },

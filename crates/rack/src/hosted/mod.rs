@@ -174,14 +174,19 @@ fn unless_absent(hosted: &HostedSection, error: HostedError) -> HostedError {
     }
 }
 
-/// Connects a process called `name` to the controller, with a purpose that needs no words but the
-/// number of the process.
-fn connect(config: &RackConfig, name: &str, purpose: &str) -> Result<Connection, HostedError> {
+/// Connects a process called `name` to the controller. A member's `number` is that of its process,
+/// a command's the one that it has drawn.
+fn connect(
+    config: &RackConfig,
+    name: &str,
+    purpose: &str,
+    number: u64,
+) -> Result<Connection, HostedError> {
     let hosted = config.hosted();
     let introduction = Introduction {
         purpose: purpose.into(),
         rack: format!("{:016x}", config.agreement()),
-        body: std::process::id().into(),
+        body: number.into(),
     };
     let security = security(&hosted, name).map_err(|error| unless_absent(&hosted, error))?;
     let control = hosted.control;

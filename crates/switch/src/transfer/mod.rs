@@ -62,7 +62,9 @@ pub use engine::{Engine, Outcome};
 pub use patience::Cause;
 
 /// A connection between the switch and a node, identified by its index in the tables.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct LaneId(pub u16);
 
 impl LaneId {

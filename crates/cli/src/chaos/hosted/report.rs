@@ -33,7 +33,7 @@ impl Slowest {
 }
 
 /// Counts of one rack, or of all of them, by the report's names: rounds under fault that completed
-/// verified, and that failed with an error; items taken; takeovers of flows by another switch
+/// verified, and that failed with an error; items taken; restorations of flows by another switch
 /// process; faults, and how many of them affected the switch; nodes that were stopped, and that
 /// were slow, while another joined.
 const COUNTS: [&str; 10] = [

@@ -80,7 +80,7 @@ impl JobRunner {
         }
     }
 
-    /// Aborts all flows, so that all jobs end. A switch that has not taken over a flow cannot abort
+    /// Aborts all flows, so that all jobs end. A switch that has not restored a flow cannot abort
     /// it: its rings would wait for another switch, so the jobs are stopped.
     pub fn break_off(&mut self) {
         for at in 0..self.flows.len() {

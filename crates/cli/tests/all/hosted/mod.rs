@@ -7,5 +7,6 @@ mod commands;
 mod lifecycle;
 mod programs;
 mod rack;
+mod restart;
 mod serving;
 mod strangers;

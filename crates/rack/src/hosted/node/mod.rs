@@ -33,6 +33,7 @@ use shared::{NodeCore, NodeMachine};
 pub(super) use access::NodeAccessPoint;
 pub use jobs::{Job, Jobs};
 pub(super) use process::NodesProcess;
+pub(super) use shared::KEEP_LIMIT;
 
 /// Interval between two attempts to join.
 const RETRY_AFTER: Time = Time::from_millis(250);
@@ -67,7 +68,7 @@ pub enum NodeEvent {
         /// How its packets reach the switch.
         link: LinkKind,
     },
-    /// It has lost the controller. Its rings wait for another one for a while.
+    /// It has lost the controller. It keeps everything for a while.
     Lost {
         /// The cause.
         why: String,
@@ -268,6 +269,7 @@ impl NodeProcess {
             mtu: end.mtu(&place)?,
             udp: end.udp(),
             pid: std::process::id(),
+            incarnation: self.core.incarnation.load(Ordering::Relaxed),
             memory: self.process.memory_id,
         };
         let introduction = Introduction {
@@ -283,7 +285,7 @@ impl NodeProcess {
         )?;
         let mut welcome: NodeWelcome =
             serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
-        self.core.meet(welcome.controller);
+        self.core.meet(welcome.controller, welcome.keep);
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &mut welcome, &mut connection)?;
         let faults = self.config.faults_of(self.core.id);

@@ -91,7 +91,6 @@ impl<'a> Serving<'a> {
             NodeRequest::Ping | NodeRequest::Farewell => {}
             // It has joined: no token is expected.
             NodeRequest::Prove => return NodeReply::Token(None),
-            NodeRequest::KeepRing { rkey } => _ = core.loans().orphans.remove(&rkey.0),
             NodeRequest::RemoveRegion { region } => core.remove_region(&region),
             NodeRequest::LoadWord { rkey, offset } => {
                 return NodeReply::Word(core.regions.load(core.id, rkey, offset));

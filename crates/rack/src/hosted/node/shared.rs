@@ -1,9 +1,9 @@
 //! State shared by the threads of a node's process, and its handling when the controller is lost.
 //!
-//! The NIC, the rings and the jobs outlive a control connection. Queue pairs that the controller
-//! made are destroyed with it, so that no packet of a lost switch can reach a ring any more. Rings
-//! stay for a while as orphans: a command may have another switch process take its flow over.
-//! Otherwise they are aborted, and threads waiting at them are notified.
+//! The NIC, everything that the controller has made on it, and the jobs outlive a control
+//! connection. The NIC stands still meanwhile, so that no queue pair gives up. If the next switch
+//! process restores the controller's state, the node keeps everything; else, or if none comes in
+//! time, it forgets all: flows are aborted, and threads waiting at rings are notified.
 
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
@@ -12,7 +12,7 @@ use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedNode;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
-use rackweave_base::{Block, Instant, Memory, NodeId, Qpn, Rkey};
+use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Qpn, Rkey};
 use rackweave_controller::{LocalRegions, RegionName, TargetReply, TargetRequest};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
@@ -24,23 +24,29 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
-/// How long the rings of a flow wait for another switch process to take it over.
-const ORPHAN_LIMIT: Time = Time::from_secs(20);
+/// How long a node that has lost the controller keeps everything.
+pub(in crate::hosted) const KEEP_LIMIT: Time = Time::from_secs(20);
 
 /// A NIC and its link, once the node has joined.
-pub(in crate::hosted) struct NodeMachine(Option<LinkedNode>);
+pub(in crate::hosted) struct NodeMachine {
+    linked: Option<LinkedNode>,
+    /// Whether it stands still until the node has joined again.
+    is_paused: bool,
+}
 
 impl LinkedMachine for NodeMachine {
     fn run(&mut self, now: Instant) -> u32 {
-        self.0.as_mut().map_or(0, |linked| linked.run(now))
+        let linked = self.linked.as_mut().filter(|_| !self.is_paused);
+        linked.map_or(0, |linked| linked.run(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.0.as_ref().and_then(LinkedNode::deadline)
+        let linked = self.linked.as_ref().filter(|_| !self.is_paused);
+        linked.and_then(LinkedNode::deadline)
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
-        let linked_switches = self.0.iter_mut();
+        let linked_switches = self.linked.iter_mut();
         linked_switches
             .map(|linked| &mut *linked.link as &mut dyn Link)
             .collect()
@@ -50,23 +56,26 @@ impl LinkedMachine for NodeMachine {
 impl NodeMachine {
     /// The machine of a node that has not joined yet.
     pub fn new() -> Self {
-        Self(None)
+        Self {
+            linked: None,
+            is_paused: false,
+        }
     }
 
     pub fn nic(&mut self) -> Option<&mut Nic> {
-        self.0.as_mut().map(|linked| &mut linked.nic)
+        self.linked.as_mut().map(|linked| &mut linked.nic)
     }
 
     /// Whether there is an NVMe target.
     pub fn has_target(&self) -> bool {
-        self.0
+        self.linked
             .as_ref()
             .is_some_and(|linked| linked.target.is_some())
     }
 
     /// Asks the NVMe target; `None` if there is none.
     pub fn target(&mut self, request: TargetRequest) -> Option<Result<TargetReply, TargetError>> {
-        let LinkedNode { nic, target, .. } = self.0.as_mut()?;
+        let LinkedNode { nic, target, .. } = self.linked.as_mut()?;
         Some(request.answer(target.as_mut()?, nic))
     }
 
@@ -75,7 +84,7 @@ impl NodeMachine {
         &mut self,
         make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
     ) -> Result<(), TargetError> {
-        let Some(LinkedNode { nic, target, .. }) = &mut self.0 else {
+        let Some(LinkedNode { nic, target, .. }) = &mut self.linked else {
             return Err(CqError::NoAnswer.into());
         };
         if let Some(target) = target.take() {
@@ -95,12 +104,8 @@ pub(super) struct Loans {
     domain: Option<PdId>,
     /// Remote keys of the rings.
     pub rings: BTreeSet<u32>,
-    /// Remote keys of rings whose controller was lost.
-    pub orphans: BTreeSet<u32>,
-    /// The switch process that the node belonged to last.
-    controller: Option<u64>,
-    /// When the orphans are aborted.
-    orphans_until: Option<std::time::Instant>,
+    /// Until when everything is kept, if the controller was lost.
+    kept_until: Option<std::time::Instant>,
     /// Rings that a job has opened.
     opened: BTreeSet<u32>,
     /// Rings of flows that ended before any job opened them, with the time of the end. A job may
@@ -121,6 +126,8 @@ pub(in crate::hosted) struct NodeCore {
     pub page_alarm: Arc<AtomicBool>,
     /// The secret of the rack that the node has joined last.
     pub identity: AtomicU64,
+    /// A random number that changes when the node forgets what the controller has made.
+    pub incarnation: AtomicU64,
     loans: Mutex<Loans>,
     /// The byte order of its rings' words.
     order: ByteOrder,
@@ -144,6 +151,7 @@ impl NodeCore {
             jobs,
             page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
+            incarnation: AtomicU64::new(KeyRng::system().next_u64()),
             loans: Mutex::default(),
             order,
         }
@@ -204,10 +212,14 @@ impl NodeCore {
 
     /// Connects the NIC, made on the first call, to a link.
     pub(super) fn plug(&self, link: Box<dyn Link>, nic: impl FnOnce() -> Nic) {
-        self.pump.relink(|machine| match &mut machine.0 {
-            Some(linked) => linked.link = link,
+        self.loans().kept_until = None;
+        self.pump.relink(|machine| match &mut machine.linked {
+            Some(linked) => {
+                linked.link = link;
+                machine.is_paused = false;
+            }
             None => {
-                machine.0 = Some(LinkedNode {
+                machine.linked = Some(LinkedNode {
                     target: None,
                     nic: nic(),
                     link,
@@ -227,70 +239,71 @@ impl NodeCore {
         self.imports.forget(&self.memory, self.id, origin);
     }
 
-    /// Handles the loss of the controller: destroys its queue pairs and makes its rings orphans.
+    /// Handles the loss of the controller: everything stands still, and is kept for a while.
     pub(super) fn disconnect(&self) {
         let mut loans = self.loans();
-        let (qps, cqs) = (
-            std::mem::take(&mut loans.qps),
-            std::mem::take(&mut loans.cqs),
-        );
         self.pump.relink(|machine| {
-            let Some(linked) = &mut machine.0 else {
-                return;
-            };
-            linked.link = Box::new(Unplugged);
-            // What is unknown by now need not be removed.
-            for qpn in qps {
-                let _ = linked.nic.destroy_qp(qpn);
-            }
-            for cq in cqs {
-                let _ = linked.nic.destroy_cq(cq);
+            machine.is_paused = true;
+            if let Some(linked) = &mut machine.linked {
+                linked.link = Box::new(Unplugged);
             }
         });
+        // The others' memories are passed on anew.
         self.imports.forget_all(&self.memory, self.id);
-        // The next controller makes a page directory of its own.
-        let others = self.regions.list().into_iter();
-        let others = others.filter(|region| !loans.rings.contains(&region.rkey.0));
-        let others: Vec<RegionName> = others.map(|region| RegionName::from(&region)).collect();
-        let rings = loans.rings.clone();
-        loans.orphans.extend(rings);
-        loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
-        drop(loans);
-        for region in others {
-            self.remove_region(&region);
-        }
+        loans.kept_until = Some(std::time::Instant::now() + KEEP_LIMIT);
     }
 
-    /// Records that the node joins a switch process. If it is the one that it had lost, that has
-    /// declared the node dead and aborted its flows: the orphans will not be taken over.
-    pub(super) fn meet(&self, controller: u64) {
-        let mut loans = self.loans();
+    /// Records that the node joins a rack, whose controller knows what the node has kept, or does
+    /// not.
+    pub(super) fn meet(&self, controller: u64, keeps: bool) {
         self.identity.store(controller, Ordering::Relaxed);
-        if loans.controller.replace(controller) == Some(controller) {
-            loans.orphans_until = Some(std::time::Instant::now());
+        if !keeps {
+            self.forget_all();
         }
-        drop(loans);
-        self.keep_house();
     }
 
-    /// Periodic cleanup: ends orphans and jobs that are no longer wanted.
+    /// Destroys everything that the controller has made, so that no packet can reach it any more,
+    /// and aborts rings.
+    fn forget_all(&self) {
+        let (qps, cqs, rings) = {
+            let mut loans = self.loans();
+            let qps = std::mem::take(&mut loans.qps);
+            (qps, std::mem::take(&mut loans.cqs), loans.rings.clone())
+        };
+        self.pump.with(|machine| {
+            let Some(nic) = machine.nic() else { return };
+            // What is unknown by now need not be removed.
+            for qpn in qps {
+                let _ = nic.destroy_qp(qpn);
+            }
+            for cq in cqs {
+                let _ = nic.destroy_cq(cq);
+            }
+        });
+        for rkey in rings {
+            self.end_ring(Rkey(rkey));
+        }
+        for region in self.regions.list() {
+            self.remove_region(&RegionName::from(&region));
+        }
+    }
+
+    /// Periodic cleanup: ends jobs that are no longer wanted, and what was kept long enough.
     pub(super) fn keep_house(&self) {
         self.table.forget_unasked();
-        let orphans = {
+        let is_over = {
             let mut loans = self.loans();
-            loans
-                .late
-                .retain(|_, (_, since)| since.elapsed() < ORPHAN_LIMIT);
-            match loans.orphans_until {
-                Some(until) if until <= std::time::Instant::now() => {
-                    loans.orphans_until = None;
-                    std::mem::take(&mut loans.orphans)
-                }
-                _ => return,
-            }
+            let late = &mut loans.late;
+            late.retain(|_, (_, since)| since.elapsed() < KEEP_LIMIT);
+            let now = std::time::Instant::now();
+            loans.kept_until.take_if(|until| *until <= now).is_some()
         };
-        for rkey in orphans {
-            self.end_ring(Rkey(rkey));
+        if is_over {
+            let new = KeyRng::system().next_u64();
+            self.incarnation.store(new, Ordering::Relaxed);
+            self.forget_all();
+            // The program's own queue pairs give up.
+            self.pump.with(|machine| machine.is_paused = false);
         }
     }
 

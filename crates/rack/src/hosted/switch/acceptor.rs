@@ -1,6 +1,8 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
 use super::ends::{End, Waiting, seal_keys};
+use super::kept::KeptMember;
+use super::restoring::Return;
 use super::{Admitted, Member, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
@@ -154,7 +156,8 @@ impl Acceptor<'_> {
             PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
                 Ok(connection) => {
                     self.note_admitted(&name, &connection);
-                    self.core.serve_command(connection);
+                    let session = hello.body.as_u64().unwrap_or_default();
+                    self.core.serve_command(connection, session);
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
@@ -175,7 +178,7 @@ impl Acceptor<'_> {
                 }
             },
             PURPOSE_NODE => match self.check_node(&hello) {
-                Ok((claim, hello)) => self.let_in(claim, &hello, pending),
+                Ok((claim, returns, hello)) => self.let_in((claim, returns), &hello, pending),
                 Err(refusal) => turn_away(pending, refusal),
             },
             other => {
@@ -214,7 +217,7 @@ impl Acceptor<'_> {
     }
 
     /// Whether a node may join.
-    fn check_node(&self, hello: &Hello) -> Result<(NameClaim<'_>, NodeHello), Refusal> {
+    fn check_node(&self, hello: &Hello) -> Result<(NameClaim<'_>, Return, NodeHello), Refusal> {
         let core = self.core;
         let same = "use the same rack.toml on both sides";
         let position = core.config.node.iter().position(|n| n.name == hello.name);
@@ -242,11 +245,23 @@ impl Acceptor<'_> {
                 "stop the other process, or give this one the name of a free [[node]]",
             )
         })?;
-        Ok((claim, said))
+        let returns = core.returns(node, said.incarnation);
+        if returns == Return::Later {
+            return Err(refusal(
+                "the name is taken until the state of an earlier switch process is restored",
+                "wait a moment",
+            ));
+        }
+        Ok((claim, returns, said))
     }
 
     /// Admits a node and serves it until it leaves.
-    fn let_in(&self, claim: NameClaim<'_>, hello: &NodeHello, pending: Pending) {
+    fn let_in(
+        &self,
+        (claim, returns): (NameClaim<'_>, Return),
+        hello: &NodeHello,
+        pending: Pending,
+    ) {
         let (core, node) = (self.core, claim.node);
         let name = core.config.node[usize::from(node.0)].name.clone();
         let from = pending.peer_addr();
@@ -268,7 +283,8 @@ impl Acceptor<'_> {
             }
         };
         let arena = core.arenas.of(hello.memory, &core.memory);
-        let (welcome, seal) = self.welcome(hello.link, arena.origin);
+        let origin = arena.origin;
+        let (welcome, seal) = self.welcome(hello.link, returns == Return::Same, origin);
         let token = welcome.token.clone();
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
         let mut connection = match pending.welcome(welcome) {
@@ -311,8 +327,18 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
+        let joined = KeptMember {
+            incarnation: hello.incarnation,
+            memory: hello.memory,
+            origin: origin.0,
+        };
+        core.state_file(|file| file.rack.members.insert(node.0, joined));
+        core.save();
         drop(claim);
-        self.connect_stores(node, &name);
+        match returns {
+            Return::Same => core.restoring.note(node),
+            Return::New | Return::Later => self.connect_stores(node, &name),
+        }
         (self.watch)(SwitchEvent::Joined {
             node: name,
             link: hello.link,
@@ -334,14 +360,20 @@ impl Acceptor<'_> {
 
     /// The welcome for a node with this kind of link, and the keys of its packets, if they are
     /// sealed.
-    fn welcome(&self, link: LinkKind, origin: Origin) -> (NodeWelcome, Option<SealKeys>) {
+    fn welcome(
+        &self,
+        link: LinkKind,
+        keep: bool,
+        origin: Origin,
+    ) -> (NodeWelcome, Option<SealKeys>) {
         let core = self.core;
         let mut keys = KeyRng::system();
         let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
         let seal = (link == LinkKind::Udp && core.config.hosted().authenticates())
             .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
-            controller: core.instance,
+            controller: core.instance.load(Ordering::Relaxed),
+            keep,
             origin: origin.0,
             token,
             seal: seal.map(|keys| keys.of_peer().into()),

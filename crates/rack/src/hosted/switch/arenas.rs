@@ -53,10 +53,19 @@ impl Drop for Arena {
 #[derive(Default)]
 pub(super) struct Arenas {
     by_id: Mutex<BTreeMap<u64, Weak<Arena>>>,
+    /// The origins of memories that an earlier switch process had.
+    kept: BTreeMap<u64, u16>,
     origins: AtomicU16,
 }
 
 impl Arenas {
+    /// Takes over the numbers and origins of the memories that an earlier switch process had.
+    pub fn keep(&mut self, kept: impl Iterator<Item = (u64, u16)>) {
+        self.kept = kept.collect();
+        let last = self.kept.values().max();
+        self.origins = AtomicU16::new(last.copied().unwrap_or(0));
+    }
+
     /// The memory with this number, which is new unless another node has it. Numbers are random:
     /// no process knows that of another.
     pub fn of(&self, id: u64, memory: &Memory) -> Arc<Arena> {
@@ -65,7 +74,8 @@ impl Arenas {
         if let Some(arena) = by_id.get(&id).and_then(Weak::upgrade) {
             return arena;
         }
-        let origin = self.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let next = || self.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let origin = self.kept.get(&id).copied().unwrap_or_else(next);
         let arena = Arc::new(Arena {
             origin: Origin(origin),
             descriptor: OnceLock::new(),

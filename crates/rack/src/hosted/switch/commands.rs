@@ -2,19 +2,20 @@
 //! removed then.
 
 use super::SwitchCore;
-use super::site::Asking;
 use crate::build::{self, Kind};
 use crate::hosted::messages::{
     CommandReply, CommandRequest, FlowStatus, JobStatus, NodeReply, NodeRequest, NodeStatus,
     RackStatus,
 };
+use crate::hosted::node::KEEP_LIMIT;
 use crate::hosted::{HostedFlow, RingName};
 use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{FlowId, FlowRings, FlowState, Ring};
+use rackweave_controller::{FlowId, FlowState};
 use rackweave_verbs::Mtu;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
 
@@ -28,21 +29,26 @@ const NONSENSE: &str = "the node's answer makes no sense";
 const FLOWS_MAX: usize = 4096;
 
 /// What a command has made and not removed.
-#[derive(Default)]
-struct Estate {
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Estate {
     flows: BTreeSet<u32>,
     jobs: BTreeSet<(u16, u64)>,
 }
 
 impl SwitchCore {
     /// Serves a command until it ends.
-    pub(super) fn serve_command(&self, mut connection: Connection) {
-        let mut estate = Estate::default();
+    pub(super) fn serve_command(&self, mut connection: Connection, session: u64) {
+        let sessions = || self.sessions.lock().expect("no holder panics");
+        sessions().insert(session);
+        // It may have been connected to an earlier process.
+        let kept = self.state_file(|file| file.rack.commands.get(&session).cloned());
+        let mut estate = kept.unwrap_or_default();
         while !self.is_stopped() {
             match connection.receive::<CommandRequest>(LOOK_EVERY) {
                 Ok(Some(request)) => {
                     let reply = self.answer(request, &mut estate);
                     let reply = reply.unwrap_or_else(CommandReply::Failed);
+                    self.note_estate(session, &estate);
                     if connection.send(&reply).is_err() {
                         break;
                     }
@@ -51,10 +57,49 @@ impl SwitchCore {
                 Err(_) => break,
             }
         }
-        if self.is_stopped() {
-            // Another switch process may take over what this one leaves.
-            return;
+        sessions().remove(&session);
+        if !self.is_stopped() {
+            self.end_command(session);
         }
+    }
+
+    /// Saves what a command has made, if that has changed.
+    fn note_estate(&self, session: u64, estate: &Estate) {
+        let has_changed = self.state_file(|file| {
+            let known = file.rack.commands.entry(session).or_default();
+            let has_changed = known != estate;
+            known.clone_from(estate);
+            has_changed
+        });
+        if has_changed {
+            self.save();
+        }
+    }
+
+    /// Ends what commands had made that have not come back since an earlier process ended.
+    pub(super) fn end_unclaimed_commands(&self) {
+        let known = self.state_file(|file| file.rack.commands.keys().copied().collect::<Vec<_>>());
+        let deadline = std::time::Instant::now() + KEEP_LIMIT;
+        while std::time::Instant::now() < deadline {
+            if self.is_stopped() {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        for session in known {
+            let sessions = self.sessions.lock().expect("no holder panics");
+            if !sessions.contains(&session) {
+                drop(sessions);
+                self.end_command(session);
+            }
+        }
+    }
+
+    /// Ends what a command has made and not removed.
+    fn end_command(&self, session: u64) {
+        self.wait_restored();
+        let estate = self.state_file(|file| file.rack.commands.remove(&session));
+        let estate = estate.unwrap_or_default();
         for (node, job) in estate.jobs {
             if let Some(member) = self.member(NodeId(node)) {
                 let _ = member.ask(&NodeRequest::StopJob { job });
@@ -64,9 +109,13 @@ impl SwitchCore {
         self.for_each_flow(flows, |flow| {
             self.control(|controller, site| controller.close_flow(site, flow));
         });
+        self.save();
     }
 
     fn answer(&self, request: CommandRequest, estate: &mut Estate) -> Result<CommandReply, String> {
+        if !matches!(request, CommandRequest::Status) {
+            self.wait_restored();
+        }
         Ok(match request {
             CommandRequest::Status => CommandReply::Status(self.status()),
             CommandRequest::Statistics => CommandReply::Statistics(Box::new(self.statistics())),
@@ -82,12 +131,6 @@ impl SwitchCore {
                 let flow = self.create_flow(&producers, &consumers, item_size, ring_bytes)?;
                 estate.flows.insert(flow.id);
                 CommandReply::Flow(flow)
-            }
-            CommandRequest::AdoptFlow(flow) => {
-                let adopted = self.adopt_flow(&flow)?;
-                estate.flows.extend(adopted);
-                let id = adopted.unwrap_or(HostedFlow::OVER);
-                CommandReply::Flow(HostedFlow { id, ..flow })
             }
             CommandRequest::FlowState { flow } => CommandReply::FlowStatus(self.flow_status(flow)),
             CommandRequest::CloseFlow { flow } => {
@@ -119,11 +162,9 @@ impl SwitchCore {
                 let NodeReply::Job(status) = self.ask(node, &NodeRequest::PollJob { job })? else {
                     return Err(NONSENSE.into());
                 };
-                // Possibly a flow that the command started through an earlier process.
-                match status {
-                    JobStatus::Running { .. } => estate.jobs.insert((node.0, job)),
-                    _ => estate.jobs.remove(&(node.0, job)),
-                };
+                if !matches!(status, JobStatus::Running { .. }) {
+                    estate.jobs.remove(&(node.0, job));
+                }
                 CommandReply::JobStatus(status)
             }
             CommandRequest::StopJob { node, job } => {
@@ -191,51 +232,6 @@ impl SwitchCore {
             consumers: names(&rings.consumers),
             producers: rings.producers.iter().map(|rings| names(rings)).collect(),
         })
-    }
-
-    /// Takes over a flow that an earlier switch process set up. `None` if it had ended.
-    fn adopt_flow(&self, flow: &HostedFlow) -> Result<Option<u32>, String> {
-        let rings: FlowRings = flow.into();
-        let nodes = |rings: &[Ring]| rings.iter().map(|ring| ring.node).collect::<Vec<_>>();
-        let consumers = nodes(&rings.consumers);
-        let first = rings.producers.first().ok_or("a flow has consumers")?;
-        let producers = nodes(first);
-        let (Some(source), Some(target)) = (first.first(), rings.consumers.first()) else {
-            return Err("a flow has producers and consumers".into());
-        };
-        let mut spec = build::flow_spec(
-            &self.config,
-            Kind::Hosted,
-            &producers,
-            &consumers,
-            target.item_size,
-            0,
-        );
-        (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
-        let nodes = [producers, consumers].concat();
-        self.wait_introduced(&nodes);
-        spec.mtu = self.mtu(&nodes, spec.mtu);
-        let mut site = Asking(self);
-        let (left, gone): (Vec<&Ring>, Vec<&Ring>) =
-            rings.all().partition(|ring| ring.is_there(&mut site));
-        if let Some(first) = gone.first() {
-            // When a flow ends, first all its rings are marked, and then they are removed one after
-            // the other.
-            let over = left.iter().all(|ring| ring.has_ended(&mut site));
-            self.control(|controller, site| controller.disown(site, &rings));
-            let name = self.name(first.node);
-            let restarted = format!("{name} no longer has its rings: it has restarted");
-            return over.then_some(None).ok_or(restarted);
-        }
-        let id = self
-            .control(|controller, site| controller.adopt_flow(site, spec, rings.clone()))
-            .map_err(|error| self.config.name_nodes(&error.to_string()))?;
-        for ring in rings.all() {
-            let rkey = ring.region.rkey;
-            // A node that does not reply will soon be detected as dead, and its flow ends then.
-            let _ = self.ask(ring.node, &NodeRequest::KeepRing { rkey });
-        }
-        Ok(Some(id.0))
     }
 
     fn flow_status(&self, flow: u32) -> FlowStatus {

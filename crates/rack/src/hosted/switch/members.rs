@@ -188,6 +188,9 @@ impl SwitchCore {
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
                 Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
+            if let Some(why) = self.unsaved.lock().expect("no holder panics").take() {
+                watch(SwitchEvent::StateNotSaved { why });
+            }
             // If this fails, the next heartbeat fails too, or packets will.
             let _ = self.introduce_to(member);
             seen = self.introductions.wait_for_change(seen, heartbeat);
@@ -206,6 +209,9 @@ impl SwitchCore {
     /// Handles the loss of a member: unplugs its port, ends its flows, forgets its memory.
     fn lose(&self, member: &Arc<Member>) {
         let node = member.node;
+        // What is restored is told that it has no such node.
+        self.restoring.note(node);
+        self.wait_restored();
         let port = Address::of_node(node).port;
         self.pump.relink(|machine| machine.plug(port, None));
         self.serve(|controller, site| controller.services_node_died(site, node));
@@ -215,6 +221,8 @@ impl SwitchCore {
         self.for_each_flow(flows, |flow| {
             self.control(|controller, site| controller.flow_node_died(site, flow, node));
         });
+        let estate = self.forget_member(node);
+        self.end_estate(estate);
         self.control(|controller, site| controller.remove_host(site, node));
         self.dismiss(member);
     }

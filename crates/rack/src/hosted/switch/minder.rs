@@ -82,7 +82,7 @@ impl SwitchCore {
         scope.spawn(|| {
             abort_on_panic(|| {
                 for digest in reported {
-                    self.serve(|controller, site| controller.handle_digest(site, digest));
+                    self.handle_service_digest(digest);
                 }
             });
         });
@@ -105,9 +105,20 @@ impl SwitchCore {
         }
     }
 
+    fn handle_service_digest(&self, digest: Digest) {
+        let Digest::Sequencer(digest) = digest else {
+            return self.serve(|controller, site| controller.handle_digest(site, digest));
+        };
+        // The limit is saved before the switch gets it.
+        if self.serve(|controller, site| controller.reserve_numbers(site, digest)) {
+            self.serve(|controller, site| controller.grant_numbers(site, digest));
+        }
+    }
+
     fn report(&self, flow: FlowId) {
         while let Some(digest) = self.reports.take(flow) {
             self.control(|controller, site| controller.handle_flow_digest(site, flow, digest));
+            self.save();
         }
     }
 

@@ -12,9 +12,11 @@ mod arenas;
 mod commands;
 mod ends;
 mod introductions;
+mod kept;
 mod members;
 mod minder;
 mod requests;
+mod restoring;
 mod site;
 
 use super::ports::Unplugged;
@@ -42,8 +44,10 @@ use std::sync::{Arc, Mutex};
 
 use arenas::Arenas;
 use introductions::Introductions;
+use kept::{Kept, KeptMember, StateFile};
 pub(super) use members::Member;
 use minder::{News, Reports};
+use restoring::Restoring;
 use site::Asking;
 
 /// Region memory of the switch's process, which registers none.
@@ -86,6 +90,21 @@ pub enum SwitchEvent {
         node: String,
         /// The cause; `None` if it left regularly.
         why: Option<String>,
+    },
+    /// The state that an earlier switch process had left has been restored.
+    Restored {
+        /// Nodes that have not come back: they count as dead.
+        absent: Vec<String>,
+    },
+    /// The state that an earlier switch process had left is not used: the rack starts anew.
+    StateLeft {
+        /// The cause.
+        why: String,
+    },
+    /// The controller's state cannot be saved: it will not outlive this process.
+    StateNotSaved {
+        /// The cause.
+        why: String,
     },
     /// A connection was refused.
     Refused {
@@ -162,8 +181,16 @@ pub(super) struct SwitchCore {
     claims: Mutex<BTreeSet<NodeId>>,
     /// How many times each node has joined.
     joins: Vec<AtomicU64>,
-    /// Distinguishes this process from earlier and later ones.
-    instance: u64,
+    /// Distinguishes this controller from others. A process that restores the state of an earlier
+    /// one is the same controller.
+    instance: AtomicU64,
+    /// The file in which the state outlives the process.
+    state: Mutex<StateFile>,
+    /// Why the state could not be saved, until that is reported.
+    unsaved: Mutex<Option<String>>,
+    restoring: Restoring,
+    /// The numbers of the commands that are connected.
+    sessions: Mutex<BTreeSet<u64>>,
     arenas: Arenas,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
@@ -186,6 +213,8 @@ pub struct SwitchProcess {
     pub(super) core: Arc<SwitchCore>,
     listener: Listener,
     handovers: UnixListener,
+    /// What an earlier process has left, until it is restored, or why it cannot be used.
+    left: Mutex<Result<Option<Kept>, String>>,
     _lock: SwitchLock,
 }
 
@@ -198,7 +227,43 @@ impl SwitchCore {
     /// Calls `act` with the controller, after waiting for operations on services.
     pub fn serve<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut controller = self.controller.lock().expect("no holder panics");
-        act(&mut controller, &mut Asking(self))
+        let result = act(&mut controller, &mut Asking(self));
+        if !self.restoring.is_on() {
+            self.save_all(&controller);
+        }
+        result
+    }
+
+    fn state_file<R>(&self, act: impl FnOnce(&mut StateFile) -> R) -> R {
+        act(&mut self.state.lock().expect("no holder panics"))
+    }
+
+    /// Saves the state, after an operation on the fabric, and before its reply leaves.
+    fn save(&self) {
+        if !self.restoring.is_on() {
+            self.save_parts(|_| {});
+        }
+    }
+
+    /// Saves the state, after an operation on services.
+    fn save_all(&self, controller: &Controller) {
+        let services = controller.service_state();
+        self.save_parts(|file| file.set_services(&services, controller.index().active()));
+    }
+
+    fn save_parts(&self, set: impl FnOnce(&mut StateFile)) {
+        let written = self.state_file(|file| {
+            set(file);
+            file.set_fabric(&self.fabric.state());
+            file.write()
+        });
+        if let Err(why) = written {
+            *self.unsaved.lock().expect("no holder panics") = Some(why);
+        }
+    }
+
+    fn kept_member(&self, node: NodeId) -> Option<KeptMember> {
+        self.state_file(|file| file.rack.members.get(&node.0).copied())
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {
@@ -266,6 +331,19 @@ impl SwitchProcess {
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
         let controller = build::build_controller(&config, keys);
+        let path = runtime.path("controller.state");
+        let mut state = StateFile::new(path, config.agreement(), instance);
+        let left = state.read();
+        let restoring = Restoring::default();
+        let mut arenas = Arenas::default();
+        if let Ok(Some(kept)) = &left {
+            let members = kept.rack.members.iter();
+            arenas.keep(members.clone().map(|(_, it)| (it.memory, it.origin)));
+            restoring.begin(members.map(|(&node, _)| NodeId(node)).collect());
+            state.rack = kept.rack.clone();
+        }
+        let instance = state.rack.instance;
+        state.set_services(&controller.service_state(), None);
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());
@@ -292,8 +370,12 @@ impl SwitchProcess {
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             claims: Mutex::default(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
-            instance,
-            arenas: Arenas::default(),
+            instance: AtomicU64::new(instance),
+            state: Mutex::new(state),
+            unsaved: Mutex::default(),
+            restoring,
+            sessions: Mutex::default(),
+            arenas,
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),
@@ -307,6 +389,7 @@ impl SwitchProcess {
             core: Arc::new(core),
             listener,
             handovers,
+            left: Mutex::new(left),
             _lock: lock,
         })
     }
@@ -363,7 +446,13 @@ impl SwitchProcess {
             waiting: ends::Waiting::default(),
             watch,
         };
+        let left = core::mem::replace(&mut *self.left.lock().expect("no holder panics"), Ok(None));
         std::thread::scope(|scope| {
+            match left {
+                Ok(Some(kept)) => _ = scope.spawn(|| abort_on_panic(|| core.restore(kept, watch))),
+                Ok(None) => {}
+                Err(why) => watch(SwitchEvent::StateLeft { why }),
+            }
             scope.spawn(|| abort_on_panic(|| core.pump.run()));
             scope.spawn(|| abort_on_panic(|| core.mind(scope)));
             scope.spawn(|| abort_on_panic(|| acceptor.take_handovers(scope)));

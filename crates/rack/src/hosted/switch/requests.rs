@@ -9,6 +9,7 @@ use rackweave_control::Connection;
 use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_controller::{FlowId, Named, SequencerId};
 use rackweave_verbs::Mtu;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
@@ -17,8 +18,8 @@ use std::time::Duration as Time;
 const LOOK_EVERY: Time = Time::from_millis(100);
 
 /// What a node has made and not removed. It goes when the node does.
-#[derive(Default)]
-struct Estate {
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Estate {
     flows: BTreeSet<FlowId>,
     sequencers: BTreeSet<SequencerId>,
 }
@@ -45,11 +46,10 @@ impl Estate {
 impl SwitchCore {
     /// Serves a node until it leaves the rack.
     pub(super) fn serve_member(&self, member: &Member, mut connection: Connection) {
-        let mut estate = Estate::default();
         while !self.is_stopped() && member.is_alive() {
             let reply = match connection.receive::<MemberRequest>(LOOK_EVERY) {
                 Ok(Some(MemberRequest::Ask(request))) => {
-                    let reply = self.answer_member(member.node, *request, &mut estate);
+                    let reply = self.answer_member(member.node, *request);
                     MemberReply::Answer(reply.map(Box::new))
                 }
                 Ok(Some(MemberRequest::Statistics)) => {
@@ -63,9 +63,18 @@ impl SwitchCore {
                 break;
             }
         }
-        if self.is_stopped() {
-            return;
-        }
+    }
+
+    /// Takes a node that is gone out of the state; returns what it had made.
+    pub(super) fn forget_member(&self, node: NodeId) -> Estate {
+        self.state_file(|file| {
+            file.rack.members.remove(&node.0);
+            file.rack.estates.remove(&node.0).unwrap_or_default()
+        })
+    }
+
+    /// Removes what a node that is gone has made.
+    pub(super) fn end_estate(&self, estate: Estate) {
         let Estate { flows, sequencers } = estate;
         self.for_each_flow(flows.into_iter().collect(), |flow| {
             self.control(|fabric, site| fabric.close_flow(site, flow));
@@ -73,6 +82,7 @@ impl SwitchCore {
         for id in sequencers {
             self.serve(|controller, site| controller.close_sequencer(site, id));
         }
+        self.save();
     }
 
     /// Passes a request on to the process that has the service.
@@ -87,30 +97,32 @@ impl SwitchCore {
         member.call(call)
     }
 
-    fn answer_member(
-        &self,
-        own: NodeId,
-        mut request: Request,
-        estate: &mut Estate,
-    ) -> Result<Reply, AskError> {
+    fn answer_member(&self, own: NodeId, mut request: Request) -> Result<Reply, AskError> {
         if !request.may_be_sent_by(own) {
             return Err(AskError::Forbidden);
         }
+        self.wait_restored();
         // Nodes that are about to be connected share memory by then.
         self.wait_introduced(&request.connects());
         if let Some(mtu) = request.mtu_mut() {
             *mtu = (*mtu).min(self.mtu_max());
         }
-        estate.note_request(&request);
-        let request = match request.answer_by_fabric(&self.fabric, &mut Asking(self)) {
-            Ok(reply) => {
-                estate.note(&reply);
-                return Ok(reply);
-            }
-            Err(request) => request,
+        let estate = |note: &dyn Fn(&mut Estate)| {
+            self.state_file(|file| note(file.rack.estates.entry(own.0).or_default()));
         };
-        let reply = self.serve(|controller, site| request.answer(controller, site));
-        estate.note(&reply);
+        estate(&|estate| estate.note_request(&request));
+        let reply = match request.answer_by_fabric(&self.fabric, &mut Asking(self)) {
+            Ok(reply) => reply,
+            Err(request) => self.serve(|controller, site| request.answer(controller, site)),
+        };
+        estate(&|estate| estate.note(&reply));
+        let only_asks = matches!(
+            reply,
+            Reply::FlowStateOf(_) | Reply::FlowRingsOf(_) | Reply::FlowLosses(_)
+        );
+        if !only_asks {
+            self.save();
+        }
         Ok(reply)
     }
 

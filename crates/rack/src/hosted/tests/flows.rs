@@ -97,38 +97,6 @@ fn a_node_that_dies_takes_its_flows_along_and_can_come_back() {
 }
 
 #[test]
-fn what_cannot_be_taken_over_is_broken_off_at_once() {
-    let rack = Rack::new("disown", LinkKind::SharedMemory);
-    while_running(run_node(&rack, "a"), || {
-        let (mut client, mut flow, jobs) = while_running(run_node(&rack, "b"), || {
-            while_running(run_switch(&rack), || {
-                eventually("the switch is up", || {
-                    HostedRack::connect(&rack.config).is_ok()
-                });
-                let mut client = HostedRack::connect(&rack.config).unwrap();
-                client.wait_for_nodes(Time::from_secs(10)).unwrap();
-                let (flow, jobs) = endless(&mut client);
-                (client, flow, jobs)
-            })
-        });
-        // Both are new: the switch, and node b.
-        while_running(run_node(&rack, "b"), || {
-            while_running(run_switch(&rack), || {
-                let error = client.reconnect(&mut [&mut flow], Time::from_secs(10));
-                let error = error.unwrap_err().to_string();
-                assert!(error.contains("b no longer has its rings"), "{error}");
-                let (node, job) = jobs[1];
-                // Long before orphans are aborted.
-                eventually("the producer is told", || {
-                    client.poll_job(node, job).unwrap() == broken_off()
-                });
-            });
-        });
-    });
-    std::fs::remove_dir_all(&rack.folder).unwrap();
-}
-
-#[test]
 fn a_node_whose_connection_was_cut_breaks_its_flows_off_when_it_is_back() {
     let rack = Rack::new("cut", LinkKind::SharedMemory);
     while_running(run_node(&rack, "b"), || {
@@ -150,7 +118,6 @@ fn a_node_whose_connection_was_cut_breaks_its_flows_off_when_it_is_back() {
                 });
                 let status = client.flow_status(flow.id).unwrap();
                 assert!(matches!(status, FlowStatus::Aborted { .. }), "{status:?}");
-                // Long before orphans are aborted.
                 for (node, job) in jobs {
                     eventually("both ends are told", || {
                         client.poll_job(node, job).unwrap() == broken_off()
@@ -187,74 +154,6 @@ fn nodes_outlive_the_switch_and_join_again() {
         });
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();
-}
-
-#[test]
-fn another_switch_process_takes_a_flow_over() {
-    for link in [LinkKind::SharedMemory, LinkKind::Udp] {
-        let rack = Rack::new("takeover", link);
-        let count = 3000u64;
-        while_running(run_node(&rack, "a"), || {
-            while_running(run_node(&rack, "b"), || {
-                let (mut client, mut over, mut flow, jobs) =
-                    while_running(run_switch(&rack), || {
-                        eventually("the switch is up", || {
-                            HostedRack::connect(&rack.config).is_ok()
-                        });
-                        let mut client = HostedRack::connect(&rack.config).unwrap();
-                        client.wait_for_nodes(Time::from_secs(10)).unwrap();
-                        let ends = (&[NodeId(0)][..], &[NodeId(1)][..]);
-                        let over = run_flow(&mut client, 5);
-                        let flow = client
-                            .create_flow(ends.0, ends.1, ITEM as u32, 64 << 10)
-                            .unwrap();
-                        let consume = json!({ "rings": [flow.consumers[0]], "count": count });
-                        let rings = flow.of_producer(0);
-                        let produce = json!({ "rings": rings, "count": count, "pace_us": 100 });
-                        let jobs = [(1, "consume", consume), (0, "produce", produce)];
-                        let jobs = jobs.map(|(node, name, arguments)| {
-                            let node = NodeId(node);
-                            (node, client.start_job(node, name, arguments).unwrap())
-                        });
-                        eventually("some items arrive", || {
-                            match client.poll_job(jobs[0].0, jobs[0].1).unwrap() {
-                                JobStatus::Running { done } => done > 20,
-                                other => panic!("too early: {other:?}"),
-                            }
-                        });
-                        (client, over, flow, jobs)
-                    });
-                assert!(client.status().is_err(), "the switch has gone");
-                while_running(run_switch(&rack), || {
-                    let limit = Time::from_secs(10);
-                    client
-                        .reconnect(&mut [&mut over, &mut flow], limit)
-                        .unwrap();
-                    assert_eq!(over.id, HostedFlow::OVER);
-                    assert_eq!(client.flow_status(over.id).unwrap(), FlowStatus::Unknown);
-                    // A second take-over is refused, and the flow is not affected.
-                    let mut other = HostedRack::connect(&rack.config).unwrap();
-                    let again = other.reconnect(&mut [&mut flow.clone()], limit);
-                    let error = again.unwrap_err().to_string();
-                    assert!(error.contains("belongs to a flow that runs"), "{error}");
-                    for (node, job) in jobs {
-                        eventually("the flow ends", || {
-                            let status = client.poll_job(node, job).unwrap();
-                            let result = json!(count);
-                            match status {
-                                JobStatus::Running { .. } => false,
-                                status => {
-                                    assert_eq!(status, JobStatus::Done { result });
-                                    true
-                                }
-                            }
-                        });
-                    }
-                });
-            });
-        });
-        std::fs::remove_dir_all(&rack.folder).unwrap();
-    }
 }
 
 #[test]

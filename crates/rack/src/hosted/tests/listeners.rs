@@ -119,6 +119,7 @@ fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
         mtu: Some(9000),
         udp: Some(udp),
         pid: 0,
+        incarnation: 1,
         memory: 1,
     };
     let introduction = Introduction {

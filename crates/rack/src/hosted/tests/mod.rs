@@ -6,6 +6,7 @@ mod listeners;
 mod panics;
 mod programs;
 mod proxy;
+mod restart;
 mod serving;
 mod slow;
 mod waiting;

@@ -47,7 +47,7 @@ pub(super) fn join(config: &RackConfig, name: &str) -> Joined {
     Joined::join_as(config, &[name]).expect("the rack runs")
 }
 
-fn pages(rack: &Joined) -> PageService {
+pub fn pages(rack: &Joined) -> PageService {
     let options = PageOptions {
         time_limit: AMPLE,
         ..PageOptions::default()

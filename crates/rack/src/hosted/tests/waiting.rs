@@ -132,59 +132,6 @@ fn others_go_on(rack: &Rack, a: &NodeProcess, gate: &Gate) {
     await_no_lanes(&mut client);
 }
 
-/// A command has the flow that it lost with the switch taken over, while another's is set up with
-/// node s, which holds its replies back.
-#[test]
-fn a_flow_is_taken_over_while_another_waits_for_an_answer() {
-    let rack = patient("regain", LinkKind::SharedMemory);
-    let (s, gate) = gated(&rack, "s");
-    let a = rack.node("a").unwrap();
-    let connect = || {
-        eventually("the switch is up", || {
-            HostedRack::connect(&rack.config).is_ok()
-        });
-        let mut client = HostedRack::connect(&rack.config).unwrap();
-        client.wait_for_nodes(Time::from_secs(10)).unwrap();
-        client
-    };
-    let regain = |client: &mut HostedRack, flow: &mut HostedFlow| {
-        std::thread::scope(|scope| {
-            gate.close_after(0);
-            gate.wait_until_it_keeps();
-            let rings = a.core.regions.list().len();
-            let set_up = meanwhile(scope, &rack, |client| {
-                let flow = client.create_flow(&[S], &[A], ITEM as u32, 64 << 10)?;
-                client.close_flow(flow.id)
-            });
-            eventually("the consumer's ring is made", || {
-                a.core.regions.list().len() > rings
-            });
-            client.reconnect(&mut [flow], Time::from_secs(10)).unwrap();
-            let status = client.flow_status(flow.id).unwrap();
-            assert_eq!(status, FlowStatus::Running);
-            assert!(!set_up.is_finished(), "an answer is still due");
-            gate.open();
-            set_up.join().unwrap().unwrap();
-        });
-    };
-    while_running(run(&s), || {
-        while_running(run(&a), || {
-            while_running(run_node(&rack, "b"), || {
-                let (mut client, mut flow) = while_running(run_switch(&rack), || {
-                    let mut client = connect();
-                    let (flow, _) = endless(&mut client);
-                    (client, flow)
-                });
-                while_running(run_switch(&rack), || {
-                    connect();
-                    regain(&mut client, &mut flow);
-                });
-            });
-        });
-    });
-    std::fs::remove_dir_all(&rack.folder).unwrap();
-}
-
 /// Node s is disconnected while a flow with it is set up, at many points of the set-up: node a, the
 /// other member, holds its replies back from that point on until s is gone. The flow is not set up,
 /// or is aborted afterwards, and nothing of it is left anywhere.

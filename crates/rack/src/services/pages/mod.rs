@@ -97,7 +97,7 @@ impl PageService {
         if *has_pages {
             return Err(PageServiceError::Exists);
         }
-        let existing = rack.ask(PageSpecOf {});
+        let existing = rack.ask(PageSpecOf {})?;
         let is_other = existing.is_some();
         let (stores, spec, prepare) = match existing {
             Some(spec) => {
