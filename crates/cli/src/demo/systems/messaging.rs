@@ -1,4 +1,4 @@
-//! Messages from a storage to a compute unit: long ones, read in place, and small ones.
+//! Messages from a storage to a compute node: long ones, read in place, and small ones.
 //!
 //! `perf messaging` has the loops; this module is the demo's use of them.
 
@@ -25,7 +25,7 @@ const LONG_BYTES: usize = 1 << 20;
 /// Runs the system.
 ///
 /// # Errors
-/// If the units cannot be connected, or the connection fails.
+/// If the nodes cannot be connected, or the connection fails.
 pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     let config = run.rack.config();
     let first = |role| config.nodes_of(role).first().copied();
