@@ -1,7 +1,7 @@
-//! A guest: QEMU with Linux, its Soft-RoCE driver and a unit.
+//! A guest: QEMU with Linux, its Soft-RoCE driver and the program `guest/node`.
 
 use crate::failure::{Doing, Failure, Outcome};
-use crate::unit::GuestNode;
+use crate::guest_node::GuestNode;
 use rackweave_base::MacAddr;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -34,7 +34,7 @@ pub struct Folders {
 pub struct Guest {
     /// Its number, which is the last byte of its addresses.
     pub id: u8,
-    /// The port at which its unit listens on this host.
+    /// The port at which its node listens on this host.
     pub port: u16,
     process: Child,
     records: PathBuf,
@@ -62,7 +62,7 @@ impl Guest {
         })
     }
 
-    /// Waits until the unit listens.
+    /// Waits until the node listens.
     pub fn wait_ready(&mut self) -> Outcome {
         let console = self.record("log");
         let deadline = Instant::now() + BOOT;
@@ -83,8 +83,8 @@ impl Guest {
         }
     }
 
-    /// A new connection to the unit.
-    pub fn unit(&self) -> Outcome<GuestNode> {
+    /// A new connection to the node.
+    pub fn node(&self) -> Outcome<GuestNode> {
         GuestNode::connect(self.id, self.port)
     }
 

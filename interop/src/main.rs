@@ -9,11 +9,11 @@ mod driver;
 mod failure;
 mod flow_tests;
 mod guest;
+mod guest_node;
 mod nic_tests;
 mod pattern;
 mod suite;
 mod test_node;
-mod unit;
 
 use cable::Cable;
 use failure::{Failure, FailureContext, Outcome};
@@ -52,7 +52,7 @@ impl Arguments {
                 "--filter" => filter = Some(value()?),
                 "--seed" => {
                     let text = value()?;
-                    let number = unit::number(&text);
+                    let number = guest_node::number(&text);
                     seed = number.ok_or_else(|| format!("--seed takes a number, not {text}"))?;
                 }
                 "--keep" => keep = true,
@@ -142,7 +142,7 @@ fn run_nic(suite: &mut Suite, guest: &Guest, folders: &Folders, mut rng: Rng) ->
     let host = nic_tests::host::Host::start(cable, memory, rng.fork("nic"));
     let mut bench = nic_tests::Bench {
         host: &host,
-        unit: &mut guest.unit().at("the unit")?,
+        node: &mut guest.node().at("the guest's node")?,
         rng: rng.fork("tests"),
     };
     nic_tests::run(suite, &mut bench);
@@ -186,7 +186,7 @@ fn run_flows(
 fn wait_for_enter(guests: &[Guest]) {
     for guest in guests {
         println!(
-            "guest {}: its unit is at 127.0.0.1:{}",
+            "guest {}: its node is at 127.0.0.1:{}",
             guest.id, guest.port
         );
     }

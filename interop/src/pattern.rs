@@ -1,4 +1,4 @@
-//! The content of messages and items: bytes that both ends can compute. `guest/unit` has the same.
+//! The content of messages and items: bytes that both ends can compute. `guest/node` has the same.
 
 use std::sync::OnceLock;
 

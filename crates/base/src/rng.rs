@@ -47,13 +47,13 @@ impl Rng {
     }
 
     /// A number in `[0, 1)`.
-    pub fn unit(&mut self) -> f64 {
+    pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// True with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.unit() < probability
+        probability > 0.0 && self.fraction() < probability
     }
 
     /// A random element of `items`, which must not be empty.

@@ -155,11 +155,11 @@ pub struct SeedReport {
     pub messages: u64,
     /// Bytes of messages received.
     pub message_bytes: u64,
-    /// Connections established at both units.
+    /// Connections established at both nodes.
     pub connections: u64,
-    /// Of those: closed by a unit before all work was done, or because the peer misbehaved.
+    /// Of those: closed by a node before all work was done, or because the peer misbehaved.
     pub connections_closed: u64,
-    /// Of those: broken by the network, or by the crash of a unit.
+    /// Of those: broken by the network, or by the crash of a node.
     pub connections_broken: u64,
     /// Failed handshakes, except those that failed because of a rogue's invalid messages.
     pub handshakes_failed: u64,

@@ -21,7 +21,7 @@ impl Odds {
     pub fn draw(&self, rng: &mut Rng) -> FaultSection {
         let mut rate = || {
             if rng.chance(self.share) {
-                rng.unit() * self.rate_max
+                rng.fraction() * self.rate_max
             } else {
                 0.0
             }
@@ -104,8 +104,8 @@ mod tests {
                 faults.corrupt,
             ];
             for rate in rates {
-                let expected = match rng.unit() < 0.5 {
-                    true => rng.unit() * 0.02,
+                let expected = match rng.fraction() < 0.5 {
+                    true => rng.fraction() * 0.02,
                     false => 0.0,
                 };
                 assert_eq!(rate, expected, "seed {seed}: {faults:?}");

@@ -13,10 +13,11 @@
 //! A client lends its queue pair. After a restart of the switch that is put in error, so that the
 //! client learns at once that its requests are lost; it requests to be attached again.
 
+mod restart;
+
 use crate::connect::PairAttributes;
 use crate::lanes::{Connected, Wanted};
 use crate::{Controller, LaneError, NameError, NodeAddress, Site};
-use rackweave_base::canary::{Canary, planted};
 use rackweave_base::text::Text;
 use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::sequencer::{
@@ -24,7 +25,7 @@ use rackweave_programs::sequencer::{
 };
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{LaneId, LaneKind};
-use rackweave_verbs::{Access, QpModify};
+use rackweave_verbs::Access;
 use rackweave_wire::fabric::sequencer::{NUMBERS_END, address_of};
 use serde::{Deserialize, Serialize};
 
@@ -336,44 +337,6 @@ impl Controller {
         if let Some(Some(made)) = self.sequencers.made.get(usize::from(index)) {
             with_sequencers(site, |it| it.raise_limit(index, made.reserved));
         }
-    }
-
-    /// Reserves numbers for sequencers whose switch has restarted: they continue at the recorded
-    /// limits.
-    pub(crate) fn reserve_for_restart(&mut self) {
-        for made in self.sequencers.made.iter_mut().flatten() {
-            made.first = if planted(Canary::SequencerForgetsLimit) {
-                made.reserved - made.block
-            } else {
-                made.reserved
-            };
-            // A sequencer that has used up all numbers stays at its end.
-            if made.reserved <= NUMBERS_END - made.block {
-                made.reserved += made.block;
-            }
-        }
-    }
-
-    /// Enters the sequencers in a switch with empty tables. Their clients are notified by their
-    /// queue pairs.
-    pub(crate) fn enter_sequencers(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
-        for (index, made) in (0u16..).zip(&self.sequencers.made) {
-            let Some(made) = made else { continue };
-            let Made {
-                entry,
-                first,
-                reserved,
-                ..
-            } = *made;
-            with_sequencers(site, |it| it.set_sequencer(index, entry, first, reserved))?;
-        }
-        for client in self.sequencers.clients.iter().flatten() {
-            site.node(client.node, &mut |verbs| {
-                // It does not exist if the client has destroyed it without notice.
-                let _gone = verbs.modify_qp(client.node_qpn, QpModify::Error);
-            });
-        }
-        Ok(())
     }
 
     /// Handles the death of a node: its clients are removed.

@@ -8,7 +8,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rackweave_base::{Block, Memory, Rng};
 use rackweave_endpoint::flow::{Partitioner, Producer, PushError, RingLayout, Stores};
 use rackweave_wire::fabric::ring::{
-    self, ByteOrder, ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    self, ByteOrder, ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord,
 };
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ impl Rings {
     fn producers(&mut self) -> Vec<Producer> {
         self.tails.fill(0);
         let producer = |(ring, _): &(Block, Block)| {
-            let state = UnitState::Open;
-            let word = UnitWord { counter: 0, state };
-            ring.write(UNIT_WORD as usize, &u64::from(word).to_le_bytes());
+            let state = NodeState::Open;
+            let word = NodeWord { counter: 0, state };
+            ring.write(NODE_WORD as usize, &u64::from(word).to_le_bytes());
             say(ring, 0);
             Producer::new(ring, self.layout).expect("the block fits the ring")
         };
@@ -61,8 +61,8 @@ impl Rings {
         let (item_size, slots) = (self.layout.item_size, self.layout.slots);
         for ((ring, target), tail) in self.pairs.iter().zip(&mut self.tails) {
             let mut word = [0; 8];
-            ring.read(UNIT_WORD as usize, &mut word);
-            let word = UnitWord::try_from(u64::from_le_bytes(word)).expect("a producer's word");
+            ring.read(NODE_WORD as usize, &mut word);
+            let word = NodeWord::try_from(u64::from_le_bytes(word)).expect("a producer's word");
             while *tail != word.counter {
                 let at = ITEMS + u64::from(*tail & (slots - 1)) * u64::from(item_size);
                 let item = |block: &Block| block.reference(at, item_size).expect("in the ring");

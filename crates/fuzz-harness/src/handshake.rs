@@ -17,7 +17,7 @@ const QUEUE_PAIRS: u32 = 2;
 const START: Instant = Instant::from_nanos(1);
 const END: Instant = Instant::from_nanos(1_000_000_001);
 
-/// Bit 0 of the first byte: which unit listens. Bit 1: the peer has begun correctly. Then pieces: a
+/// Bit 0 of the first byte: which node listens. Bit 1: the peer has begun correctly. Then pieces: a
 /// byte with the length, and this many bytes; length zero is the end of the stream.
 ///
 /// # Panics
@@ -28,10 +28,10 @@ pub fn handshake(data: &[u8]) {
     };
     // After the length of the first piece.
     one_message(data.get(1..).unwrap_or_default());
-    let mut unit = VictimNode::new();
+    let mut node = VictimNode::new();
     let mut machine = Machine::new(choice & 1 == 0);
     if choice & 2 != 0 {
-        machine.hear(&mut unit, &machine.beginning());
+        machine.hear(&mut node, &machine.beginning());
     }
     while let Some((&len, rest)) = data.split_first() {
         let (piece, rest) = rest.split_at(usize::from(len).min(rest.len()));
@@ -39,15 +39,15 @@ pub fn handshake(data: &[u8]) {
         if len == 0 {
             machine.end();
         }
-        machine.hear(&mut unit, piece);
+        machine.hear(&mut node, piece);
     }
-    machine.act(&mut unit, END);
+    machine.act(&mut node, END);
     assert!(machine.over, "every handshake ends");
-    unit.check_empty();
+    node.check_empty();
 }
 
 /// An accepted message is unchanged when it is written again, except for extensions of a newer
-/// unit.
+/// node.
 fn one_message(data: &[u8]) {
     if let Ok(Some((message, len))) = Message::take(data) {
         let again = message.emit();
@@ -133,13 +133,13 @@ impl Machine {
         self.handshake.handle_end(START);
     }
 
-    fn hear(&mut self, unit: &mut VictimNode, bytes: &[u8]) {
+    fn hear(&mut self, node: &mut VictimNode, bytes: &[u8]) {
         self.handshake.handle_bytes(START, bytes);
-        self.act(unit, START);
+        self.act(node, START);
     }
 
-    fn act(&mut self, unit: &mut VictimNode, now: Instant) {
-        let VictimNode { nic, memory, keys } = unit;
+    fn act(&mut self, node: &mut VictimNode, now: Instant) {
+        let VictimNode { nic, memory, keys } = node;
         let step = self.handshake.poll(now, nic, memory, keys);
         let sent = self.handshake.poll_send();
         // Whatever arrives, the sent messages are valid.

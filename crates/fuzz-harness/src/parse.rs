@@ -4,7 +4,7 @@ use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload};
 use rackweave_wire::arp::ArpFrame;
 use rackweave_wire::fabric::lookup::{MapPiece, Opened, Reply, Request, Start};
-use rackweave_wire::fabric::ring::{self, SwitchWord, UnitWord};
+use rackweave_wire::fabric::ring::{self, NodeWord, SwitchWord};
 use rackweave_wire::{
     Datagram, Headers, Rewrite, Verdict, Vxlan, ethernet, icrc, parse_bytes, vxlan,
 };
@@ -40,7 +40,7 @@ fn ring_words(data: &[u8]) {
         assert_eq!(back.is_some(), has_magic && state < states, "{word:#x}");
         assert!(back.is_none_or(|back| back == word), "{word:#x}");
     };
-    kept(UnitWord::try_from(word).ok().map(u64::from), 3);
+    kept(NodeWord::try_from(word).ok().map(u64::from), 3);
     kept(SwitchWord::try_from(word).ok().map(u64::from), 4);
 }
 

@@ -5,7 +5,7 @@
 //! runs the same machines in virtual time on modelled hardware. Each is a [`Backend`] of a `Rack`,
 //! and a [`rackweave_controller::Site`] to the controller. `hosted` has racks with a process per
 //! node. [`services`] has a database's parts: pages, indexes, sequencers; [`messaging`] connects
-//! units.
+//! nodes.
 //!
 //! This crate may use both an endpoint and the switch. It must not know any workload or command.
 

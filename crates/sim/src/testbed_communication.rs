@@ -17,10 +17,10 @@ use crate::world::{NodeModel, SwitchModel};
 use crate::{CpuModel, LinkModel, NicModel, devices};
 use rackweave_base::{Duration, NodeId};
 
-/// The unit that stores the data and sends it.
+/// The node that stores the data and sends it.
 pub const STORAGE: NodeId = NodeId(0);
 
-/// The unit that requests it.
+/// The node that requests it.
 pub const COMPUTE: NodeId = NodeId(1);
 
 /// The source of bytes that a core reads, or the destination of bytes that it writes.
@@ -46,7 +46,7 @@ pub struct CopyModel {
 }
 
 impl CopyModel {
-    /// A core of the unit at `node`.
+    /// A core of the node at `node`.
     pub fn new(node: NodeId) -> Self {
         let second = (hertz(node) * devices::SECOND_LEVEL_BYTES_PER_CYCLE) as f64;
         // By Little's law: the lines that a core has in flight, once per latency.
@@ -101,7 +101,7 @@ fn hertz(node: NodeId) -> u64 {
     if node == STORAGE { storage } else { compute }
 }
 
-/// The CPU of the unit at `node`. Loads from the last level cache or from memory do not scale with
+/// The CPU of the node at `node`. Loads from the last level cache or from memory do not scale with
 /// the clock.
 pub fn cpu(node: NodeId) -> CpuModel {
     let cpu = CpuModel {
@@ -115,7 +115,7 @@ pub fn cpu(node: NodeId) -> CpuModel {
     }
 }
 
-/// The models of both units, in the order of their numbers.
+/// The models of both nodes, in the order of their numbers.
 pub fn nodes() -> Vec<NodeModel> {
     let cable = LinkModel {
         bits_per_second: devices::EDR_BITS_PER_SECOND,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_packet_takes_the_cable_once() {
-        let [storage, compute] = nodes().try_into().expect("two units");
+        let [storage, compute] = nodes().try_into().expect("two nodes");
         // 4096 bytes of payload and 82 around it: 334 ns at 100 Gbit/s.
         let packet = 14 + 20 + 8 + 12 + 4096 + 4;
         assert_eq!(storage.to_switch.occupancy(packet), 334_240);

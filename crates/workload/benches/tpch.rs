@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use rackweave_base::{Block, Memory};
 use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, RingLayout};
 use rackweave_wire::fabric::ring::{
-    self, ByteOrder, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord, Word,
+    self, ByteOrder, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord, Word,
 };
 use rackweave_workload::tpch::{
     ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker, WorkerStep, reference,
@@ -41,8 +41,8 @@ impl Rings {
     fn storage(&self) -> StorageWorker {
         let partitioner = |block: &Block, row_bytes| {
             say(block, 0, SwitchState::Open);
-            let vacant = UnitWord::default();
-            block.write(UNIT_WORD as usize, &u64::from(vacant).to_le_bytes());
+            let vacant = NodeWord::default();
+            block.write(NODE_WORD as usize, &u64::from(vacant).to_le_bytes());
             let producer = Producer::new(block, LAYOUT).expect("the block fits the ring");
             Partitioner::new(vec![producer], row_bytes)
         };
@@ -55,8 +55,8 @@ impl Rings {
     fn deliver(&self) {
         for block in [&self.orders, &self.lineitem] {
             let mut bytes = [0; 8];
-            block.read(UNIT_WORD as usize, &mut bytes);
-            let head = UnitWord::try_from(u64::from_le_bytes(bytes)).expect("a producer's word");
+            block.read(NODE_WORD as usize, &mut bytes);
+            let head = NodeWord::try_from(u64::from_le_bytes(bytes)).expect("a producer's word");
             say(block, head.counter, SwitchState::Ended);
         }
     }
@@ -65,9 +65,9 @@ impl Rings {
         let consumer = |block: &Block| {
             let start = Word {
                 counter: 0,
-                state: UnitState::Open,
+                state: NodeState::Open,
             };
-            block.write(UNIT_WORD as usize, &u64::from(start).to_le_bytes());
+            block.write(NODE_WORD as usize, &u64::from(start).to_le_bytes());
             Consumer::new(block, LAYOUT).expect("the block fits the ring")
         };
         ComputeWorker::new(consumer(&self.orders), consumer(&self.lineitem))

@@ -1,13 +1,14 @@
-//! Linux as a processing unit: rings in guests' memory, driven by this project's switch. The guests
+//! Linux as a node of a rack: rings in guests' memory, driven by this project's switch. The guests
 //! run nothing but verbs set-up and plain loads and stores.
 
+mod ends;
 mod proxy;
 pub mod rack;
-mod units;
 
 use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use crate::guest::Guest;
 use crate::suite::Suite;
+use ends::{End, Ends};
 use rack::{GUESTS, OURS, Rack};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState};
@@ -15,7 +16,6 @@ use rackweave_verbs::Mtu;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use units::{End, Ends};
 
 /// Bytes of an item: not a divisor of any MTU.
 const ITEM: u32 = 1000;

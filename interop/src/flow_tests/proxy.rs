@@ -1,8 +1,8 @@
-//! A guest as a node of the rack: requests of the controller to a node become lines to its unit.
+//! A guest as a node of the rack: requests of the controller to a node become lines to the guest.
 
 use crate::failure::{Failure, Outcome};
 use crate::guest::gid;
-use crate::unit::{GuestNode, letters};
+use crate::guest_node::{GuestNode, letters};
 use rackweave_base::{Block, Lkey, Qpn, Rkey};
 use rackweave_controller::{RegionError, RegionName};
 use rackweave_verbs::{
@@ -17,24 +17,24 @@ const TIMEOUT: u8 = 18;
 
 /// A guest behind a port of the switch.
 pub struct Proxy {
-    unit: GuestNode,
-    /// The unit's numbers of regions, by remote key.
+    node: GuestNode,
+    /// The node's numbers of regions, by remote key.
     regions: BTreeMap<u32, u64>,
     /// The first request that failed; errors of verbs cannot hold it.
     failure: Option<Failure>,
 }
 
 impl Proxy {
-    /// The guest to which `unit` is connected.
-    pub fn new(unit: GuestNode) -> Self {
+    /// The guest to which `node` is connected.
+    pub fn new(node: GuestNode) -> Self {
         Self {
-            unit,
+            node,
             regions: BTreeMap::new(),
             failure: None,
         }
     }
 
-    /// The unit's number of a region.
+    /// The node's number of a region.
     pub fn region(&self, rkey: Rkey) -> Option<u64> {
         self.regions.get(&rkey.0).copied()
     }
@@ -52,7 +52,7 @@ impl Proxy {
 
     fn region_of(&mut self, len: u64, access: Access) -> Outcome<RegionName> {
         let letters = letters(access);
-        let answer = self.unit.ask(&format!("region {len} {letters}"))?;
+        let answer = self.node.ask(&format!("region {len} {letters}"))?;
         let rkey = answer.number("rkey")? as u32;
         self.regions.insert(rkey, answer.number("region")?);
         Ok(RegionName {
@@ -73,7 +73,7 @@ impl Proxy {
     /// The word at `offset`, as the guest's bytes.
     pub fn load(&mut self, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
         let region = self.region(rkey)?;
-        let answer = self.unit.ask(&format!("load {region} {offset}"));
+        let answer = self.node.ask(&format!("load {region} {offset}"));
         let word = self.keep(answer.and_then(|answer| answer.number("word")))?;
         // The guest is little-endian, and returns its bytes there as a number.
         Some(word.to_le_bytes())
@@ -88,7 +88,7 @@ impl Proxy {
     }
 
     fn ask(&mut self, request: &str) -> Option<()> {
-        let answer = self.unit.ask(request).map(drop);
+        let answer = self.node.ask(request).map(drop);
         self.keep(answer)
     }
 
@@ -120,7 +120,7 @@ impl Verbs for Proxy {
     }
 
     fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        // The unit makes one with each queue pair.
+        // The node makes one with each queue pair.
         Ok(CqId(0))
     }
 
@@ -140,7 +140,7 @@ impl Verbs for Proxy {
             receive_max,
             ..
         } = capabilities;
-        let answer = self.unit.ask(&format!("qp {send_max} {receive_max}"));
+        let answer = self.node.ask(&format!("qp {send_max} {receive_max}"));
         let qpn = self.keep(answer.and_then(|answer| answer.number("qpn")));
         qpn.map(|qpn| Qpn(qpn as u32)).ok_or(QpError::NoAnswer)
     }

@@ -152,7 +152,7 @@ impl Rack {
             let rng = rng.fork(&format!("cable {}", guest.id));
             let port = PortId(node.0);
             cables.push(Cable::plug(guest, memory, capture, port, rng)?);
-            proxies.push(Proxy::new(guest.unit()?));
+            proxies.push(Proxy::new(guest.node()?));
             let (mac, ip) = (guest::mac(guest.id), guest::ip(guest.id));
             addresses.push((node, NodeAddress { mac, ip, port }));
         }

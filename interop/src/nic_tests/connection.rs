@@ -4,7 +4,7 @@
 use super::ends::{Ours, Theirs};
 use super::host::Host;
 use crate::failure::{Outcome, expect_eq};
-use crate::unit::GuestNode;
+use crate::guest_node::GuestNode;
 use rackweave_base::{Duration, Rng};
 use rackweave_verbs::{Access, CompletionStatus, Mtu};
 
@@ -111,12 +111,12 @@ impl<'a> Connection<'a> {
     /// Makes regions and queue pairs at both ends and connects them.
     pub fn open(
         host: &'a Host,
-        unit: &'a mut GuestNode,
+        node: &'a mut GuestNode,
         rng: &mut Rng,
         setup: &Setup,
     ) -> Outcome<Self> {
         let mut ours = Ours::make(host, setup)?;
-        let mut theirs = Theirs::make(unit, setup)?;
+        let mut theirs = Theirs::make(node, setup)?;
         let mut psn = || rng.below(1 << 24) as u32;
         let (our_psn, their_psn) = (psn(), psn());
         ours.connect(setup, theirs.peer(), our_psn, their_psn)?;

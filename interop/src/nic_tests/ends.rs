@@ -5,8 +5,8 @@ use super::host::{Host, IP};
 use crate::driver::wait_for;
 use crate::failure::{Failure, Outcome, expect};
 use crate::guest::{self, gid};
+use crate::guest_node::{GuestNode, letters};
 use crate::pattern::{GUARD, pattern};
-use crate::unit::{GuestNode, letters};
 use rackweave_base::{Duration, Psn, Qpn, Rkey};
 use rackweave_verbs::{
     CompletionOpcode, CompletionStatus, CqId, Operation, Peer, QpCapabilities, QpModify, QpState,
@@ -39,7 +39,7 @@ pub struct Ours<'a> {
 
 /// The guest's end.
 pub struct Theirs<'a> {
-    unit: &'a mut GuestNode,
+    node: &'a mut GuestNode,
     region: u64,
     remote: Remote,
     qpn: u64,
@@ -239,16 +239,16 @@ impl Drop for Ours<'_> {
 
 impl<'a> Theirs<'a> {
     /// Creates a queue pair and a region.
-    pub fn make(unit: &'a mut GuestNode, setup: &Setup) -> Outcome<Self> {
+    pub fn make(node: &'a mut GuestNode, setup: &Setup) -> Outcome<Self> {
         let letters = letters(setup.region);
-        let region = unit.ask(&format!("region {REGION_LEN} {letters}"))?;
+        let region = node.ask(&format!("region {REGION_LEN} {letters}"))?;
         let remote = Remote {
             address: region.number("va")?,
             rkey: region.number("rkey")? as u32,
         };
-        let qpn = unit.ask(&format!("qp {QUEUE} {QUEUE}"))?.number("qpn")?;
+        let qpn = node.ask(&format!("qp {QUEUE} {QUEUE}"))?.number("qpn")?;
         Ok(Self {
-            unit,
+            node,
             region: region.number("region")?,
             remote,
             qpn,
@@ -259,18 +259,18 @@ impl<'a> Theirs<'a> {
     pub fn connect(&mut self, setup: &Setup, peer: Qpn, psn: u32, peer_psn: u32) -> Outcome {
         let (qpn, peer, gid) = (self.qpn, peer.0, gid(IP));
         let (mtu, letters, rnr) = (setup.mtu.bytes(), letters(setup.qp), setup.rnr_retries);
-        self.unit.ask(&format!("init {qpn}"))?;
-        self.unit.ask(&format!(
+        self.node.ask(&format!("init {qpn}"))?;
+        self.node.ask(&format!(
             "rtr {qpn} {peer} {gid} {peer_psn} {mtu} {READS} {RNR_CODE} {letters}"
         ))?;
-        self.unit
+        self.node
             .ask(&format!("rts {qpn} {psn} {GUEST_TIMEOUT} 7 {rnr} {READS}"))?;
         Ok(())
     }
 
     /// The guest's queue pair, in the form that this project's NIC needs.
     pub fn peer(&self) -> Peer {
-        let guest = self.unit.guest();
+        let guest = self.node.guest();
         Peer {
             mac: guest::mac(guest),
             ip: guest::ip(guest),
@@ -300,7 +300,7 @@ impl<'a> Theirs<'a> {
 
     /// The word at `offset`.
     pub fn load(&mut self, offset: u64) -> Outcome<u64> {
-        let answer = self.unit.ask(&format!("load {} {offset}", self.region))?;
+        let answer = self.node.ask(&format!("load {} {offset}", self.region))?;
         answer.number("word")
     }
 
@@ -337,7 +337,7 @@ impl<'a> Theirs<'a> {
 
     /// Waits for a completion.
     pub fn poll(&mut self, seconds: f64) -> Outcome<Done> {
-        let answer = self.unit.ask(&format!("poll {} {seconds}", self.qpn))?;
+        let answer = self.node.ask(&format!("poll {} {seconds}", self.qpn))?;
         let status = status(answer.number("status")?).ok_or_else(|| answer.unexpected())?;
         Ok(Done {
             receive: answer.value("request")? == "recv",
@@ -349,26 +349,26 @@ impl<'a> Theirs<'a> {
 
     /// Whether the guest's queue pair is in error.
     pub fn is_broken(&mut self) -> Outcome<bool> {
-        let answer = self.unit.ask(&format!("state {}", self.qpn))?;
+        let answer = self.node.ask(&format!("state {}", self.qpn))?;
         // IBV_QPS_ERR
         Ok(answer.number("state")? == 6)
     }
 
     /// A counter of the guest's device.
     pub fn counter(&mut self, name: &str) -> Outcome<u64> {
-        self.unit.ask("counters")?.number(name)
+        self.node.ask("counters")?.number(name)
     }
 
     fn ask(&mut self, request: String) -> Outcome {
-        self.unit.ask(request.trim_end()).map(drop)
+        self.node.ask(request.trim_end()).map(drop)
     }
 }
 
 impl Drop for Theirs<'_> {
     fn drop(&mut self) {
         // A guest that no longer answers has failed the test already.
-        let _ = self.unit.ask(&format!("destroy {}", self.qpn));
-        let _ = self.unit.ask(&format!("drop {}", self.region));
+        let _ = self.node.ask(&format!("destroy {}", self.qpn));
+        let _ = self.node.ask(&format!("drop {}", self.region));
     }
 }
 

@@ -14,8 +14,8 @@ mod transfers;
 
 use crate::failure::{Outcome, expect_eq};
 use crate::guest;
+use crate::guest_node::GuestNode;
 use crate::suite::Suite;
-use crate::unit::GuestNode;
 use connection::{Connection, Setup, Side};
 use host::Host;
 use rackweave_base::Rng;
@@ -26,14 +26,14 @@ pub struct Bench<'a> {
     /// This project's NIC.
     pub host: &'a Host,
     /// The guest.
-    pub unit: &'a mut GuestNode,
+    pub node: &'a mut GuestNode,
     /// The run's random generator.
     pub rng: Rng,
 }
 
 impl Bench<'_> {
     fn connect(&mut self, setup: &Setup) -> Outcome<Connection<'_>> {
-        Connection::open(self.host, self.unit, &mut self.rng, setup)
+        Connection::open(self.host, self.node, &mut self.rng, setup)
     }
 }
 
@@ -46,7 +46,7 @@ fn direction(requester: Side) -> &'static str {
 
 /// Resolves the guest's Ethernet address. The guest resolves this NIC's, or it would not connect.
 fn neighbours(bench: &mut Bench<'_>) -> Outcome {
-    let id = bench.unit.guest();
+    let id = bench.node.guest();
     let mac = bench.host.resolve(guest::ip(id))?;
     expect_eq("the guest's Ethernet address", mac, guest::mac(id))?;
     receiver::fresh(bench, Side::Ours)

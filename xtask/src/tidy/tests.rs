@@ -231,6 +231,12 @@ fn names_are_the_fields() {
         "//! A file.\nstruct Stage;\n",
         &[],
     );
+    named("struct NodeUnit;", &[(2, "a node here")]);
+    check(
+        "crates/sim/src/unit.rs",
+        "//! A file.\nstruct ProcessingUnit;\n",
+        &[],
+    );
     named("fn mistakes_are_told_with_a_remedy() {", &[]);
     named("// It is told.", &[]);
     named("let doorbell = FlowPlan::new(\"the crew\");", &[]);

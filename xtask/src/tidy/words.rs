@@ -34,6 +34,20 @@ const BARE: [(&str, &str, &str); 9] = [
     ("Lane", "crates/switch/", "queue, channel or path of what"),
 ];
 
+/// Where nothing is measured or counted in units, so that a unit would be a node.
+const WITHOUT_UNITS: [&str; 10] = [
+    "crates/chaos/",
+    "crates/cli/src/perf/messaging/",
+    "crates/controller/",
+    "crates/endpoint/src/flow/",
+    "crates/endpoint/src/messaging/",
+    "crates/fuzz-harness/src/messaging/",
+    "crates/nic/",
+    "crates/sim/src/checkers/",
+    "crates/wire/src/fabric/ring.rs",
+    "interop/",
+];
+
 /// A longer name is a test's sentence.
 const WORDS_MAX: usize = 3;
 
@@ -52,6 +66,10 @@ pub fn check(path: &str, code: &str, find: &mut impl FnMut(String)) {
             {
                 find(format!("\"{word}\" in {name} is no term: {instead}"));
             }
+        }
+        let is_unit = |part: &String| part == "unit" || part == "units";
+        if WITHOUT_UNITS.iter().any(|home| path.starts_with(home)) && parts.iter().any(is_unit) {
+            find(format!("{name}: a unit is a node here, or a peer"));
         }
         let declares = ["struct", "enum", "trait", "type"].contains(&before);
         for (bare, home, instead) in BARE {

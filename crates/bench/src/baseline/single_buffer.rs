@@ -1,6 +1,6 @@
 //! Messages through a single buffer (communication tier, section 2.2 and figure 2).
 //!
-//! Each unit has one registered region, half of it to send from and half of it to receive into. A
+//! Each node has one registered region, half of it to send from and half of it to receive into. A
 //! half begins with the operation code, a word of which only the first byte is used:
 //!
 //! ```text
@@ -125,7 +125,7 @@ pub enum SingleBufferError {
     Broken(CompletionStatus),
 }
 
-/// One unit's end.
+/// One node's end.
 #[derive(Debug)]
 pub struct SingleBuffer {
     region: Region,

@@ -18,7 +18,7 @@ pub(super) enum Forged {
     Connected(Box<Rogue>),
 }
 
-/// A rogue's connection, with data that an honest unit would not know.
+/// A rogue's connection, with data that an honest node would not know.
 pub(super) struct Rogue {
     pub connection: Connection,
     pub agreed: Agreed,

@@ -1,4 +1,4 @@
-//! A rogue with a connection: it writes data into its peer's memory that no honest unit would
+//! A rogue with a connection: it writes data into its peer's memory that no honest node would
 //! write.
 
 use super::forger::Rogue;

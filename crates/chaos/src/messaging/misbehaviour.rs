@@ -19,7 +19,7 @@ pub(super) enum Misbehaviour {
     Lie(Lie, u64),
 }
 
-/// The error in a handshake. Errors in keys are in a unit's second message, others in its first.
+/// The error in a handshake. Errors in keys are in a node's second message, others in its first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Nonsense {
     /// Random bytes.
@@ -53,11 +53,11 @@ pub(super) enum Nonsense {
     PairTwice,
     KeysBeyond,
     KeysUnaligned,
-    /// No keys where a unit waits for them.
+    /// No keys where a node waits for them.
     NoKeys,
 }
 
-/// Every kind, and the code with which the honest unit refuses it.
+/// Every kind, and the code with which the honest node refuses it.
 const NONSENSE: [(Nonsense, RefusalCode); 23] = [
     (Nonsense::Noise(0), RefusalCode::NotSpoken),
     (Nonsense::Http, RefusalCode::NotSpoken),
@@ -85,19 +85,19 @@ const NONSENSE: [(Nonsense, RefusalCode); 23] = [
 ];
 
 impl Nonsense {
-    /// Draws a kind that a unit can send.
-    pub fn draw(rng: &mut Rng, unit: Peer) -> Self {
+    /// Draws a kind that a node can send.
+    pub fn draw(rng: &mut Rng, peer: Peer) -> Self {
         match rng.pick(&NONSENSE).0 {
             Self::Noise(_) => Self::Noise(rng.next_u64()),
             Self::Silence(_) => Self::Silence(rng.below(50) as usize),
             Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
             // A storage node does not choose the version.
-            Self::Version if unit == Peer::Storage => Self::Endless,
+            Self::Version if peer == Peer::Storage => Self::Endless,
             other => other,
         }
     }
 
-    /// The code with which the honest unit refuses it.
+    /// The code with which the honest node refuses it.
     pub fn code(self) -> RefusalCode {
         let is_it = |(other, _): &&(Self, _)| discriminant(other) == discriminant(&self);
         let found = NONSENSE.iter().find(is_it);

@@ -1,22 +1,23 @@
 //! The campaign against messaging: compute nodes call storage nodes, with several connections at a
 //! time and messages of all lengths each way. Packets suffer faults, cables are cut, streams break
-//! at any byte of the handshake. Units crash at any step and return, close connections in the
+//! at any byte of the handshake. Nodes crash at any step and return, close connections in the
 //! middle, and read slowly or not at all. Rogues send invalid bytes or write false data into a
 //! peer's memory.
 //!
 //! The history of messages (`rackweave_sim::checkers::messages`) judges the invariants: each
-//! message is delivered once, complete and in order, or both units get an error with a valid
+//! message is delivered once, complete and in order, or both nodes get an error with a valid
 //! reason. A rogue has to be detected, for the right reason. At the end everything is repaired and
-//! all units talk to each other; then nothing may remain of any connection: no memory, no queue
+//! all nodes talk to each other; then nothing may remain of any connection: no memory, no queue
 //! pair, no completion queue, no region.
 //!
-//! [`plan`] draws the rack, units, calls and faults of a seed; [`unit`] is the program of a node,
+//! [`plan`] draws the rack, nodes, calls and faults of a seed; [`node`] is the program of a node,
 //! [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends; [`stream`]
 //! carries handshakes; [`misbehaviour`], [`forger`] and [`liar`] are the rogues.
 
 mod forger;
 mod liar;
 mod misbehaviour;
+mod node;
 mod plan;
 mod receiving;
 mod sending;
@@ -24,11 +25,11 @@ mod shared;
 mod side;
 mod spare;
 mod stream;
-mod unit;
 
 use crate::SeedReport;
 use crate::campaign::{self, Campaign, Findings};
 use core::cell::RefCell;
+use node::NodeActor;
 use plan::{Disturbance, MessagingPlan};
 use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::messaging::Role;
@@ -39,7 +40,6 @@ use rackweave_wire::fabric::message::CloseReason;
 use shared::{Counts, Shared};
 use spare::Spare;
 use std::rc::Rc;
-use unit::UnitActor;
 
 /// Interval at which the harness checks whether the phase is over.
 const ATTENTION: Duration = Duration::from_micros(50);
@@ -88,7 +88,7 @@ impl Campaign for MessagingCampaign<'_> {
         !self.report.violations.is_empty() || self.shared.history.borrow().violations() > 0
     }
 
-    /// Units are servers, so that the harness checks at intervals whether all is over.
+    /// Nodes are servers, so that the harness checks at intervals whether all is over.
     fn control(&mut self, token: u64) -> bool {
         if token == ATTEND {
             let next = self.rack.now() + ATTENTION;
@@ -141,7 +141,7 @@ impl<'a> MessagingCampaign<'a> {
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.shared.plan.units.len()).map(|at| NodeId(at as u16))
+        (0..self.shared.plan.nodes.len()).map(|at| NodeId(at as u16))
     }
 
     /// The whole run: work during disturbances, then a quiet phase.
@@ -160,7 +160,7 @@ impl<'a> MessagingCampaign<'a> {
     }
 
     fn spawn(&mut self, node: NodeId) {
-        let actor = UnitActor::new(self.shared.clone(), self.rack.now(), node);
+        let actor = NodeActor::new(self.shared.clone(), self.rack.now(), node);
         self.rack.spawn_server(node, Box::new(actor));
     }
 
@@ -203,7 +203,7 @@ impl<'a> MessagingCampaign<'a> {
         Ok(())
     }
 
-    /// Repairs everything, lets all units talk to each other, and checks that nothing remains.
+    /// Repairs everything, lets all nodes talk to each other, and checks that nothing remains.
     fn quieten(&mut self) {
         self.quiet = true;
         for node in self.nodes() {
@@ -217,8 +217,8 @@ impl<'a> MessagingCampaign<'a> {
         }
         let mut rng = Rng::new(shared.plan.seed).fork("last calls");
         // With scarce resources they find some only one after the other.
-        for from in shared.plan.nodes(Role::Compute) {
-            for to in shared.plan.nodes(Role::Storage) {
+        for from in shared.plan.nodes_of(Role::Compute) {
+            for to in shared.plan.nodes_of(Role::Storage) {
                 let now = self.rack.now();
                 shared.add_call(shared.plan.last_call(&mut rng, from, to, now));
                 if shared.plan.tight && !self.drive("talking once more: ") {

@@ -1,4 +1,4 @@
-//! The rack, its units, their calls and the timed faults, as they follow from a seed.
+//! The rack, its nodes, their calls and the timed faults, as they follow from a seed.
 
 use super::misbehaviour::{Lie, Misbehaviour, Nonsense};
 use super::stream::{Cut, StreamPlan};
@@ -18,18 +18,18 @@ pub(super) enum Leaving {
     Singly,
     /// All ends leave when the work of all is done.
     Together,
-    /// The same, and the unit closes the connection first.
+    /// The same, and the node closes the connection first.
     Closing,
 }
 
-/// How a unit behaves in a connection.
+/// How a node behaves in a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Manners {
     /// Messages on each channel.
     pub messages: u32,
     /// Maximum bytes of all messages of a channel together.
     pub bytes: u64,
-    /// Maximum rest of the unit between messages.
+    /// Maximum rest of the node between messages.
     pub pause_max: Duration,
     /// Maximum time for which it looks at a piece, or rests after it.
     pub hold_max: Duration,
@@ -51,17 +51,17 @@ pub(super) struct CallPlan {
     pub stream: StreamPlan,
     /// Of the compute node, of the storage node.
     pub manners: [Manners; 2],
-    /// The unit that gives up the handshake, and when.
+    /// The node that gives up the handshake, and when.
     pub gives_up: Option<(Peer, Duration)>,
-    /// The unit that is a rogue, and its misbehaviour.
+    /// The node that is a rogue, and its misbehaviour.
     pub misbehaviour: Option<(Peer, Misbehaviour)>,
     /// Whether anything may break the connection.
     pub may_break: bool,
 }
 
-/// A unit.
+/// A node.
 #[derive(Clone, Debug)]
-pub(super) struct UnitPlan {
+pub(super) struct NodePlan {
     pub role: Role,
     pub config: MessagingConfig,
 }
@@ -77,13 +77,13 @@ pub(super) enum Disturbance {
     RestartSwitch,
 }
 
-/// A rack, its units, their calls, and the faults.
+/// A rack, its nodes, their calls, and the faults.
 #[derive(Clone)]
 pub(super) struct MessagingPlan {
     pub seed: u64,
     pub config: RackConfig,
     /// By node: compute nodes, then storage nodes.
-    pub units: Vec<UnitPlan>,
+    pub nodes: Vec<NodePlan>,
     pub calls: Vec<CallPlan>,
     /// Whether NICs give up so early that packet faults alone may break a connection.
     pub impatient: bool,
@@ -110,14 +110,14 @@ impl MessagingPlan {
         let impatient = breakable && rng.chance(0.3);
         let roles = (0..compute).map(|_| Role::Compute);
         let roles = roles.chain((0..storage).map(|_| Role::Storage));
-        let units: Vec<_> = roles
-            .map(|role| UnitPlan {
+        let nodes: Vec<_> = roles
+            .map(|role| NodePlan {
                 role,
-                config: unit_config(&mut rng, role, impatient),
+                config: node_config(&mut rng, role, impatient),
             })
             .collect();
         let tight = rng.chance(0.15);
-        let config = rack_config(&mut rng, &units, tight);
+        let config = rack_config(&mut rng, &nodes, tight);
         let mut calls = Vec::new();
         for from in 0..compute {
             for _ in 0..rng.between(1, 3) {
@@ -126,13 +126,13 @@ impl MessagingPlan {
             }
         }
         let disturbances = match breakable {
-            true => disturbances(&mut rng, &units, &calls),
+            true => disturbances(&mut rng, &nodes, &calls),
             false => Vec::new(),
         };
         Self {
             seed,
             config,
-            units,
+            nodes,
             calls,
             impatient,
             tight,
@@ -140,11 +140,11 @@ impl MessagingPlan {
         }
     }
 
-    /// The nodes of units of a role.
-    pub fn nodes(&self, role: Role) -> impl Iterator<Item = NodeId> {
-        let units = self.units.iter().enumerate();
-        units
-            .filter(move |(_, unit)| unit.role == role)
+    /// The nodes of a role.
+    pub fn nodes_of(&self, role: Role) -> impl Iterator<Item = NodeId> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(move |(_, node)| node.role == role)
             .map(|(at, _)| NodeId(at as u16))
     }
 
@@ -166,7 +166,7 @@ impl MessagingPlan {
     }
 }
 
-fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
+fn node_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
     let receive_buffers = rng.between(1, 7) as u8;
     let receive_bytes = match rng.below(3) {
         0 => *rng.pick(&[1 << 10, 4 << 10, 64 << 10]),
@@ -174,7 +174,7 @@ fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
         _ => 64 * rng.between(16, 1024) as u32,
     };
     let channels = |rng: &mut Rng, most: u8| rng.between(1, u64::from(most.min(3))) as u8;
-    // A unit has a receive buffer for each incoming channel.
+    // A node has a receive buffer for each incoming channel.
     let (most_up, most_down) = match role {
         Role::Compute => (3, receive_buffers),
         Role::Storage => (receive_buffers, 3),
@@ -207,8 +207,8 @@ fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
     }
 }
 
-fn rack_config(rng: &mut Rng, units: &[UnitPlan], tight: bool) -> RackConfig {
-    let node = units.iter().enumerate().map(|(at, unit)| match unit.role {
+fn rack_config(rng: &mut Rng, nodes: &[NodePlan], tight: bool) -> RackConfig {
+    let node = nodes.iter().enumerate().map(|(at, node)| match node.role {
         Role::Compute => NodeConfig::new(format!("compute{at}"), NodeRole::Compute),
         Role::Storage => NodeConfig::new(format!("storage{at}"), NodeRole::Storage),
     });
@@ -257,18 +257,18 @@ fn manners(rng: &mut Rng, breakable: bool) -> Manners {
 
 fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
     let misbehaviour = rng.chance(0.25).then(|| {
-        let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
+        let peer = *rng.pick(&[Peer::Compute, Peer::Storage]);
         let misbehaviour = match rng.chance(0.5) {
-            true => Misbehaviour::Nonsense(Nonsense::draw(rng, unit)),
+            true => Misbehaviour::Nonsense(Nonsense::draw(rng, peer)),
             false => Misbehaviour::Lie(Lie::draw(rng), rng.below(8)),
         };
-        (unit, misbehaviour)
+        (peer, misbehaviour)
     });
     // A rogue's stream is not cut, so that the reason for its detection is known.
     let cut = (breakable && misbehaviour.is_none() && rng.chance(0.2)).then(|| {
-        let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
+        let peer = *rng.pick(&[Peer::Compute, Peer::Storage]);
         let after = rng.below(160) as usize;
-        (unit, after, *rng.pick(&[Cut::Silent, Cut::End]))
+        (peer, after, *rng.pick(&[Cut::Silent, Cut::End]))
     });
     let mut manners = [manners(rng, breakable), manners(rng, breakable)];
     if let Some((_, Misbehaviour::Lie(..))) = misbehaviour {
@@ -287,8 +287,8 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
         },
         manners,
         gives_up: (breakable && misbehaviour.is_none() && rng.chance(0.1)).then(|| {
-            let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
-            (unit, Duration::from_nanos(rng.below(100_000)))
+            let peer = *rng.pick(&[Peer::Compute, Peer::Storage]);
+            (peer, Duration::from_nanos(rng.below(100_000)))
         }),
         misbehaviour,
         may_break: breakable,
@@ -314,11 +314,11 @@ fn some_time(rng: &mut Rng, calls: &[CallPlan]) -> Instant {
 
 fn disturbances(
     rng: &mut Rng,
-    units: &[UnitPlan],
+    nodes: &[NodePlan],
     calls: &[CallPlan],
 ) -> Vec<(Instant, Disturbance)> {
     let mut all = Vec::new();
-    let node = |rng: &mut Rng| NodeId(rng.below(units.len() as u64) as u16);
+    let node = |rng: &mut Rng| NodeId(rng.below(nodes.len() as u64) as u16);
     if rng.chance(0.2) {
         for _ in 0..rng.between(1, 3) {
             all.push((some_time(rng, calls), Disturbance::RestartSwitch));
@@ -345,12 +345,12 @@ fn disturbances(
 
 impl fmt::Display for MessagingPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, unit) in self.units.iter().enumerate() {
-            let config = &unit.config;
+        for (at, node) in self.nodes.iter().enumerate() {
+            let config = &node.config;
             write!(
                 f,
                 "{} {at}: {} x {} bytes, send {}, message_max {}, channels {} up {} down; ",
-                unit.role,
+                node.role,
                 config.receive_buffers,
                 config.receive_bytes,
                 config.send_bytes,
@@ -368,18 +368,18 @@ impl fmt::Display for MessagingPlan {
                 "call {number}: {:?} to {:?} at {:?}",
                 call.from, call.to, call.at
             )?;
-            if let Some((unit, after, cut)) = call.stream.cut {
-                write!(f, ", cut behind {after} bytes of {unit:?}: {cut:?}")?;
+            if let Some((peer, after, cut)) = call.stream.cut {
+                write!(f, ", cut behind {after} bytes of {peer:?}: {cut:?}")?;
             }
-            if let Some((unit, after)) = call.gives_up {
-                write!(f, ", {unit:?} gives up after {after}")?;
+            if let Some((peer, after)) = call.gives_up {
+                write!(f, ", {peer:?} gives up after {after}")?;
             }
-            if let Some((unit, misbehaviour)) = call.misbehaviour {
-                write!(f, ", {unit:?} {misbehaviour:?}")?;
+            if let Some((peer, misbehaviour)) = call.misbehaviour {
+                write!(f, ", {peer:?} {misbehaviour:?}")?;
             }
-            for (unit, manners) in ["compute", "storage"].iter().zip(&call.manners) {
+            for (peer, manners) in ["compute", "storage"].iter().zip(&call.manners) {
                 if let Some((after, reason)) = manners.closes {
-                    write!(f, ", {unit} closes behind {after}: {reason:?}")?;
+                    write!(f, ", {peer} closes behind {after}: {reason:?}")?;
                 }
             }
             f.write_str("; ")?;

@@ -1,4 +1,4 @@
-//! State shared by all units of a run and their observers.
+//! State shared by all nodes of a run and their observers.
 
 use super::plan::{CallPlan, MessagingPlan};
 use super::stream::{Cut, Stream};
@@ -34,9 +34,9 @@ impl Call {
         })
     }
 
-    /// The node of a unit.
-    pub fn node(&self, unit: Peer) -> NodeId {
-        match unit {
+    /// The number of the node at this end.
+    pub fn node(&self, peer: Peer) -> NodeId {
+        match peer {
             Peer::Compute => self.plan.from,
             Peer::Storage => self.plan.to,
         }
@@ -47,20 +47,20 @@ impl Call {
         self.stream.borrow().is_some()
     }
 
-    fn cell(&self, unit: Peer) -> &Cell<bool> {
-        &self.over[usize::from(unit == Peer::Storage)]
+    fn cell(&self, peer: Peer) -> &Cell<bool> {
+        &self.over[usize::from(peer == Peer::Storage)]
     }
 
-    pub fn is_over_for(&self, unit: Peer) -> bool {
-        self.cell(unit).get()
+    pub fn is_over_for(&self, peer: Peer) -> bool {
+        self.cell(peer).get()
     }
 
     pub fn is_over(&self) -> bool {
         self.over.iter().all(Cell::get)
     }
 
-    pub fn set_over(&self, unit: Peer) {
-        self.cell(unit).set(true);
+    pub fn set_over(&self, peer: Peer) {
+        self.cell(peer).set(true);
     }
 
     /// Cancels a call that was not begun.
@@ -72,7 +72,7 @@ impl Call {
 /// Counters of a run.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// Handshakes that an honest unit gave up or refused.
+    /// Handshakes that an honest node gave up or refused.
     pub refused: Cell<u64>,
     /// Lies and invalid handshakes that were detected, by the reported reason.
     pub caught: RefCell<BTreeMap<String, u64>>,
@@ -85,7 +85,7 @@ impl Counts {
     }
 }
 
-/// State shared by all units.
+/// State shared by all nodes.
 pub(super) struct Shared {
     pub plan: MessagingPlan,
     pub memory: Memory,
@@ -110,7 +110,7 @@ impl Shared {
         self.dead.borrow().contains(&node)
     }
 
-    /// A call that a unit has to handle: made by it and not begun, or made to it and not accepted.
+    /// A call that a node has to handle: made by it and not begun, or made to it and not accepted.
     pub fn waiting(&self, node: NodeId) -> Option<Rc<Call>> {
         let calls = self.calls.borrow();
         let mut open = calls.iter().filter(|call| {
@@ -120,7 +120,7 @@ impl Shared {
         open.next().cloned()
     }
 
-    /// The next call that a unit makes, and when it is due.
+    /// The next call that a node makes, and when it is due.
     pub fn next_call(&self, node: NodeId) -> Option<Rc<Call>> {
         let calls = self.calls.borrow();
         let open = calls
@@ -134,21 +134,21 @@ impl Shared {
         self.dead.borrow_mut().push(node);
         let mut rng = Rng::new(self.plan.seed ^ now.as_nanos() ^ u64::from(node.0) << 40);
         for call in self.calls.borrow().iter().filter(|call| call.is_begun()) {
-            for unit in [Peer::Compute, Peer::Storage] {
-                if call.node(unit) != node || call.is_over_for(unit) {
+            for peer in [Peer::Compute, Peer::Storage] {
+                if call.node(peer) != node || call.is_over_for(peer) {
                     continue;
                 }
                 let how = *rng.pick(&[Cut::Silent, Cut::End]);
                 if let Some(stream) = &*call.stream.borrow() {
-                    stream.kill(now, unit, how);
+                    stream.kill(now, peer, how);
                 }
-                self.history.borrow_mut().died(call.number, unit);
-                call.set_over(unit);
+                self.history.borrow_mut().died(call.number, peer);
+                call.set_over(peer);
             }
         }
     }
 
-    /// Whether all calls are over, except those never begun by a crashed unit.
+    /// Whether all calls are over, except those never begun by a crashed node.
     pub fn all_over(&self) -> bool {
         let calls = self.calls.borrow();
         calls

@@ -1,4 +1,4 @@
-//! A unit's side of a connection: the programs at all ends of its channels, and how they leave.
+//! A node's side of a connection: the programs at all ends of its channels, and how they leave.
 
 use super::forger::Rogue;
 use super::liar::Liar;
@@ -14,15 +14,15 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::rc::Rc;
 
-/// Time for an honest unit to detect a lie: longer than its reads and the network's retries may
+/// Time for an honest node to detect a lie: longer than its reads and the network's retries may
 /// take.
 const LIE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A unit's side of a connection.
+/// A node's side of a connection.
 pub(super) struct Side {
     shared: Rc<Shared>,
     call: Rc<Call>,
-    unit: Peer,
+    peer: Peer,
     manners: Manners,
     rng: Rng,
     talkers: Vec<Talker>,
@@ -36,18 +36,18 @@ impl Side {
     pub fn new(
         shared: Rc<Shared>,
         call: Rc<Call>,
-        unit: Peer,
+        peer: Peer,
         connection: Connection,
         mut rng: Rng,
     ) -> Self {
         let number = call.number;
-        let manners = call.plan.manners[usize::from(unit == Peer::Storage)];
+        let manners = call.plan.manners[usize::from(peer == Peer::Storage)];
         let channels = (
             connection.senders.len() as u8,
             connection.receivers.len() as u8,
         );
         let mut history = shared.history.borrow_mut();
-        history.open(number, unit, channels, call.plan.may_break);
+        history.open(number, peer, channels, call.plan.may_break);
         drop(history);
         let name = |sender: Peer, at: usize| ChannelName {
             connection: number,
@@ -57,7 +57,7 @@ impl Side {
         let senders = connection.senders.into_iter().enumerate();
         let talkers = senders.map(|(at, sender)| {
             let rng = rng.fork("talker");
-            Talker::new(shared.clone(), name(unit, at), sender, manners, rng)
+            Talker::new(shared.clone(), name(peer, at), sender, manners, rng)
         });
         let talkers = talkers.collect();
         let receivers = connection.receivers.into_iter().enumerate();
@@ -65,7 +65,7 @@ impl Side {
             let rng = rng.fork("hearer");
             Hearer::new(
                 shared.clone(),
-                name(unit.peer(), at),
+                name(peer.other(), at),
                 receiver,
                 manners,
                 rng,
@@ -76,7 +76,7 @@ impl Side {
             talkers,
             shared,
             call,
-            unit,
+            peer,
             manners,
             rng,
             parted: false,
@@ -85,12 +85,12 @@ impl Side {
     }
 
     /// The side of a rogue.
-    pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, unit: Peer, rogue: Rogue, rng: Rng) -> Self {
+    pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, peer: Peer, rogue: Rogue, rng: Rng) -> Self {
         let liar = match call.plan.misbehaviour {
             Some((_, Misbehaviour::Lie(lie, which))) => Some(Liar::new(lie, which, &rogue)),
             _ => None,
         };
-        let mut side = Self::new(shared, call, unit, rogue.connection, rng);
+        let mut side = Self::new(shared, call, peer, rogue.connection, rng);
         for talker in &mut side.talkers {
             talker.finishes = liar.is_none();
         }
@@ -102,8 +102,8 @@ impl Side {
         &self.call
     }
 
-    pub fn unit(&self) -> Peer {
-        self.unit
+    pub fn peer(&self) -> Peer {
+        self.peer
     }
 
     pub fn due(&self, now: Instant) -> Option<Instant> {
@@ -149,14 +149,14 @@ impl Side {
     fn lie(&mut self, now: Instant, nic: &mut dyn Verbs) {
         let closed = self.closed();
         let Some(liar) = &mut self.liar else { return };
-        let (number, unit) = (self.call.number, self.unit);
+        let (number, peer) = (self.call.number, self.peer);
         if closed.is_some() {
             return;
         }
         let Some(said) = liar.said else {
             if liar.lie(now, nic, &self.shared.memory, &self.talkers, &self.hearers) {
                 let reason = liar.reason() as u16;
-                self.shared.history.borrow_mut().lies(number, unit, reason);
+                self.shared.history.borrow_mut().lies(number, peer, reason);
             }
             return;
         };
@@ -171,7 +171,7 @@ impl Side {
 
     fn close(&mut self, now: Instant, nic: &mut dyn Verbs, reason: CloseReason) {
         let mut history = self.shared.history.borrow_mut();
-        history.wants_close(self.call.number, self.unit, reason as u16);
+        history.wants_close(self.call.number, self.peer, reason as u16);
         drop(history);
         match (self.talkers.first_mut(), self.hearers.first_mut()) {
             (Some(Talker { sender, .. }), _) => Sender::close(sender, now, nic, reason),
@@ -237,7 +237,7 @@ impl Side {
             .call
             .plan
             .misbehaviour
-            .is_some_and(|(rogue, _)| rogue != self.unit);
+            .is_some_and(|(rogue, _)| rogue != self.peer);
         let Some(Closed { reason, .. }) = self.closed().filter(|_| by_peer) else {
             return;
         };

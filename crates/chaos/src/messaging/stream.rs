@@ -1,4 +1,4 @@
-//! Byte streams between two units, with the behaviour of TCP: written bytes arrive later, in other
+//! Byte streams between two nodes, with the behaviour of TCP: written bytes arrive later, in other
 //! portions, and the stream may end or fall silent at any byte.
 
 use core::cell::RefCell;
@@ -20,7 +20,7 @@ pub(super) enum Cut {
 pub(super) struct StreamPlan {
     /// Maximum delay of a portion.
     pub delay_max: Duration,
-    /// The direction that is cut, given by the unit that writes, and after how many bytes.
+    /// The direction that is cut, given by the node that writes, and after how many bytes.
     pub cut: Option<(Peer, usize, Cut)>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Stream {
 
 struct Inner {
     rng: Rng,
-    /// By the writing unit: the compute node, the storage node.
+    /// By the writing node: the compute node, the storage node.
     pipes: [Pipe; 2],
 }
 
@@ -53,8 +53,8 @@ struct Pipe {
     last_at: Instant,
 }
 
-fn at(unit: Peer) -> usize {
-    usize::from(unit == Peer::Storage)
+fn at(peer: Peer) -> usize {
+    usize::from(peer == Peer::Storage)
 }
 
 impl Stream {
@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// A unit writes.
+    /// A node writes.
     pub fn write(&self, now: Instant, from: Peer, bytes: &[u8]) {
         let mut inner = self.inner.borrow_mut();
         let Inner { rng, pipes } = &mut *inner;
@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// A unit closes its direction, after what it has written.
+    /// A node closes its direction, after what it has written.
     pub fn end(&self, now: Instant, from: Peer) {
         let mut inner = self.inner.borrow_mut();
         let Inner { rng, pipes } = &mut *inner;
@@ -109,27 +109,27 @@ impl Stream {
         }
     }
 
-    /// A unit crashes. What it had sent still arrives; then the peer sees the end, or nothing.
-    pub fn kill(&self, now: Instant, unit: Peer, how: Cut) {
+    /// A node crashes. What it had sent still arrives; then the peer sees the end, or nothing.
+    pub fn kill(&self, now: Instant, peer: Peer, how: Cut) {
         if how == Cut::End {
-            self.end(now, unit);
+            self.end(now, peer);
         }
         for pipe in &mut self.inner.borrow_mut().pipes {
             pipe.dead = true;
         }
     }
 
-    /// Bytes that have arrived for a unit.
-    pub fn read(&self, now: Instant, unit: Peer) -> Option<Came> {
-        let pipe = &mut self.inner.borrow_mut().pipes[at(unit.peer())];
+    /// Bytes that have arrived for a node.
+    pub fn read(&self, now: Instant, peer: Peer) -> Option<Came> {
+        let pipe = &mut self.inner.borrow_mut().pipes[at(peer.other())];
         let due = pipe.under_way.front().is_some_and(|&(at, _)| at <= now);
         due.then(|| pipe.under_way.pop_front())?
             .map(|(_, came)| came)
     }
 
-    /// When the next bytes arrive for a unit, if any are in flight.
-    pub fn next_at(&self, unit: Peer) -> Option<Instant> {
-        let pipe = &self.inner.borrow().pipes[at(unit.peer())];
+    /// When the next bytes arrive for a node, if any are in flight.
+    pub fn next_at(&self, peer: Peer) -> Option<Instant> {
+        let pipe = &self.inner.borrow().pipes[at(peer.other())];
         pipe.under_way.front().map(|&(at, _)| at)
     }
 }
@@ -146,9 +146,9 @@ impl Pipe {
 mod tests {
     use super::*;
 
-    fn all(stream: &Stream, unit: Peer) -> (Vec<u8>, bool) {
+    fn all(stream: &Stream, peer: Peer) -> (Vec<u8>, bool) {
         let (mut bytes, mut ended) = (Vec::new(), false);
-        while let Some(came) = stream.read(Instant::FAR_FUTURE, unit) {
+        while let Some(came) = stream.read(Instant::FAR_FUTURE, peer) {
             match came {
                 Came::Bytes(part) => bytes.extend(part),
                 Came::End => ended = true,

@@ -138,7 +138,7 @@ pub static TESTS: [Test; 19] = [
     ),
     test(
         "messaging",
-        "Messages between two units: consumed in place and copied out beside memcpy and the \
+        "Messages between two nodes: consumed in place and copied out beside memcpy and the \
          single buffer, small ones, ping-pong, a sweep of sizes",
         "--hosted -s -D",
         Run::By(messaging::run),

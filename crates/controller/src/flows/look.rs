@@ -46,15 +46,15 @@ impl RingCounters {
     /// The current counters of a flow's rings.
     fn now(flow: &Flow, site: &mut dyn Site) -> Self {
         Self {
-            pushed: of_producers(flow, |ring| unit(ring, site)),
+            pushed: of_producers(flow, |ring| node_counter(ring, site)),
             taken: of_producers(flow, |ring| switch(ring, site)),
             shown: of_consumers(flow, |ring| switch(ring, site)),
-            consumed: of_consumers(flow, |ring| unit(ring, site)),
+            consumed: of_consumers(flow, |ring| node_counter(ring, site)),
         }
     }
 
     /// The same for a flow that is taken down: `tell` writes the end into a ring, and returns the
-    /// last value that the switch had written there. Later unit words are not read.
+    /// last value that the switch had written there. Later node words are not read.
     pub(super) fn at_end(flow: &Flow, mut tell: impl FnMut(&Ring) -> Option<u32>) -> Self {
         let shown = of_consumers(flow, &mut tell);
         let taken = of_producers(flow, &mut tell);
@@ -88,8 +88,8 @@ fn switch(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
     ring.switch(site).map(|word| word.counter)
 }
 
-fn unit(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
-    ring.unit(site).map(|word| word.counter)
+fn node_counter(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
+    ring.node_word(site).map(|word| word.counter)
 }
 
 impl Fabric {

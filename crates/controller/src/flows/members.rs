@@ -27,14 +27,14 @@ use circles::{ended_for_one, enter_balanced, enter_producer};
 use loss::others_wait;
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{REPLICAS_MAX, RingPlace, ThreadId};
-use rackweave_wire::fabric::ring::UnitState;
+use rackweave_wire::fabric::ring::NodeState;
 use settle::pause;
 
 /// Whether a producer has finished and all its items are delivered.
 fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
-    let (unit, switch) = (ring.unit(site), ring.switch(site));
-    unit.zip(switch).is_some_and(|(unit, switch)| {
-        unit.state == UnitState::Finished && unit.counter == switch.counter
+    let (node, switch) = (ring.node_word(site), ring.switch(site));
+    node.zip(switch).is_some_and(|(node, switch)| {
+        node.state == NodeState::Finished && node.counter == switch.counter
     })
 }
 

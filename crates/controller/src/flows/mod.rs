@@ -75,7 +75,7 @@ pub enum AbortReason {
     #[error("the consumer on {0:?} has left")]
     ConsumerLeft(NodeId),
     /// A node wrote an invalid ring word.
-    #[error("a unit on {0:?} wrote a ring word that makes no sense")]
+    #[error("a node on {0:?} wrote a ring word that makes no sense")]
     BadRingWord(NodeId),
     /// The controller that had set it up is gone.
     #[error("its controller has ended")]

@@ -60,7 +60,7 @@ impl Fabric {
         let mut is_whole = |ring: &Ring| {
             let word = ring.switch(site);
             let is_open = |state| matches!(state, SwitchState::Open | SwitchState::Ended);
-            word.is_some_and(|word| is_open(word.state)) && ring.unit(site).is_some()
+            word.is_some_and(|word| is_open(word.state)) && ring.node_word(site).is_some()
         };
         let gone = flow.rings.all().find(|ring| !is_whole(ring));
         if let Some(node) = gone.map(|ring| ring.node) {

@@ -289,7 +289,7 @@ impl Registry {
                 *owner = Some(id);
             }
         }
-        self.rings.extend(flow.rings.all().map(name));
+        self.rings.extend(flow.rings.all().map(Ring::name));
         let nodes = flow.spec.consumers.iter().chain(&flow.spec.producers);
         self.entries.push(Entry {
             is_left: flow.state == FlowState::Running,
@@ -306,7 +306,7 @@ impl Registry {
         let entry = &mut self.entries[flow.id.0 as usize];
         entry.threads = flow.threads().map(|(thread, _)| thread).collect();
         entry.share = Share::of(flow);
-        self.rings.extend(flow.rings.all().map(name));
+        self.rings.extend(flow.rings.all().map(Ring::name));
     }
 
     /// Checks that the tables have this many free entries for rings.
@@ -370,17 +370,17 @@ impl Registry {
     /// # Errors
     /// If one of them belongs to another flow.
     pub fn claim(&mut self, rings: &[&Ring]) -> Result<(), FlowError> {
-        if let Some(ring) = rings.iter().find(|ring| self.rings.contains(&name(ring))) {
+        if let Some(ring) = rings.iter().find(|ring| self.rings.contains(&ring.name())) {
             return Err(FlowError::RingInUse { node: ring.node });
         }
-        self.rings.extend(rings.iter().map(|ring| name(ring)));
+        self.rings.extend(rings.iter().map(|ring| ring.name()));
         Ok(())
     }
 
     /// Releases claimed rings.
     pub fn release<'a>(&mut self, rings: impl Iterator<Item = &'a Ring>) {
         for ring in rings {
-            self.rings.remove(&name(ring));
+            self.rings.remove(&ring.name());
         }
     }
 
@@ -390,10 +390,6 @@ impl Registry {
             Whose::Producer(id) => *self.producers.get(usize::from(id.0))?,
         }
     }
-}
-
-fn name(ring: &Ring) -> (NodeId, u32) {
-    (ring.node, ring.region.rkey.0)
 }
 
 /// Takes a free number.

@@ -3,8 +3,8 @@
 use crate::{RegionName, Site};
 use rackweave_base::{NodeId, Qpn};
 use rackweave_wire::fabric::ring::{
-    self, ByteOrder, COMMIT_RECORD, CommitRecord, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD,
-    UnitState, UnitWord,
+    self, ByteOrder, COMMIT_RECORD, CommitRecord, NODE_WORD, NodeState, NodeWord, SWITCH_WORD,
+    SwitchState, SwitchWord,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Ring {
     pub bell: Option<Bell>,
 }
 
-/// A queue pair that is connected to the switch: a SEND of the eight bytes of the ring's unit word
+/// A queue pair that is connected to the switch: a SEND of the eight bytes of the ring's node word
 /// reports what a poll would find later. It stays the same as long as the ring exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bell {
@@ -61,22 +61,27 @@ impl FlowRings {
 impl Ring {
     /// Initializes it as an empty active ring, whose first item has number `counter`.
     pub(super) fn open(&self, site: &mut dyn Site, counter: u32) {
-        let unit = UnitWord {
+        let word = NodeWord {
             counter,
-            state: UnitState::Open,
+            state: NodeState::Open,
         };
         let switch = SwitchWord {
             counter,
             state: SwitchState::Open,
         };
-        self.store(site, UNIT_WORD, unit.into());
+        self.store(site, NODE_WORD, word.into());
         self.store(site, SWITCH_WORD, switch.into());
         self.store(site, COMMIT_RECORD, 0);
     }
 
+    /// Its node and remote key, which no other ring has.
+    pub(super) fn name(&self) -> (NodeId, u32) {
+        (self.node, self.region.rkey.0)
+    }
+
     /// The word written by the node.
-    pub(super) fn unit(&self, site: &mut dyn Site) -> Option<UnitWord> {
-        UnitWord::try_from(self.load(site, UNIT_WORD)?).ok()
+    pub(super) fn node_word(&self, site: &mut dyn Site) -> Option<NodeWord> {
+        NodeWord::try_from(self.load(site, NODE_WORD)?).ok()
     }
 
     /// The word written by the switch.

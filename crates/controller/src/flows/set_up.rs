@@ -11,7 +11,7 @@ use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, Rin
 use rackweave_programs::pipeline::Task;
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::{Access, QpCapabilities};
-use rackweave_wire::fabric::ring::{COMMIT_RECORD, ITEMS, SWITCH_WORD, UNIT_WORD};
+use rackweave_wire::fabric::ring::{COMMIT_RECORD, ITEMS, NODE_WORD, SWITCH_WORD};
 
 /// Doorbells of a node in flight at a time; beyond that, the next one sends the newest word.
 const BELLS: u32 = 16;
@@ -273,7 +273,7 @@ impl Fabric {
             End::Consumer | End::Replica { .. } => COMMIT_RECORD,
         };
         let mut wanted = vec![
-            (lane(0), word(UNIT_WORD), Access::REMOTE_READ, None),
+            (lane(0), word(NODE_WORD), Access::REMOTE_READ, None),
             (lane(1), word(published), write, None),
         ];
         for at in 0..u16::from(lanes) {

@@ -162,7 +162,7 @@ fn enter_thread(
             bit: bit as u8,
             next: next(&ids, bit),
         };
-        entries.consumers.push((ids[bit], entry, counters.unit));
+        entries.consumers.push((ids[bit], entry, counters.node));
     }
     let ring_id = |producer: usize| flow.producers[producer].ids[ring];
     let ids_of_producers: Vec<ProducerId> = producers.iter().map(|&p| ring_id(p)).collect();
@@ -238,6 +238,6 @@ fn enter_producer(
 fn counters(site: &mut dyn Site, ring: &Ring) -> Counters {
     Counters {
         published: ring.switch(site).map_or(0, |word| word.counter),
-        unit: ring.unit(site).map_or(0, |word| word.counter),
+        node: ring.node_word(site).map_or(0, |word| word.counter),
     }
 }

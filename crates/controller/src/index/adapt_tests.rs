@@ -35,7 +35,7 @@ fn queries(tree: &TestTree, hot: usize, rng: &mut Rng) -> KeyWeights {
     leaves.sort_by_key(|leaf| leaf.low);
     let keys: Vec<u64> = (0..2000)
         .map(|_| {
-            let rank = (leaves.len() as f64).powf(rng.unit()) as usize - 1;
+            let rank = (leaves.len() as f64).powf(rng.fraction()) as usize - 1;
             let leaf = leaves[(hot + rank) % leaves.len()];
             rng.between(leaf.low, leaf.last)
         })

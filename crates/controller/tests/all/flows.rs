@@ -4,7 +4,7 @@ use crate::common::{Ends, Fate, TestRack};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::{AbortReason, Controller, FlowSpec, FlowState};
 use rackweave_verbs::Mtu;
-use rackweave_wire::fabric::ring::{ByteOrder, UNIT_WORD};
+use rackweave_wire::fabric::ring::{ByteOrder, NODE_WORD};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -285,7 +285,7 @@ fn a_report_about_a_flow_that_is_gone_does_not_reach_the_next_one_with_its_numbe
     let ring = &rings.producers[0][0];
     let nonsense = [0xff; 8];
     let regions = &rack.regions;
-    regions.store(ring.node, ring.region.rkey, UNIT_WORD, nonsense);
+    regions.store(ring.node, ring.region.rkey, NODE_WORD, nonsense);
     for _ in 0..1000 {
         rack.step();
     }

@@ -11,7 +11,7 @@ use rackweave_wire::fabric::tree::{
     RECORD_HEADER_WORDS, UNIT, VALUE_MAX, ValueRef, check_of_record,
 };
 
-const UNIT_WORDS: usize = UNIT as usize / 8;
+const NODE_WORDS: usize = UNIT as usize / 8;
 
 /// Slot sizes: 1 to 8 units, then four per doubling up to the longest value.
 const CLASSES: usize = 56;
@@ -34,7 +34,7 @@ fn class_of(units: u64) -> (usize, u64) {
 
 /// Units of the slot for a record of this many words.
 pub(super) fn class_units(words: usize) -> u64 {
-    class_of(words.div_ceil(UNIT_WORDS) as u64).1
+    class_of(words.div_ceil(NODE_WORDS) as u64).1
 }
 
 pub(super) struct Heap {
@@ -102,7 +102,7 @@ impl Heap {
     }
 
     fn place(&self, words: usize) -> Option<u32> {
-        let (class, units) = class_of(words.div_ceil(UNIT_WORDS) as u64);
+        let (class, units) = class_of(words.div_ceil(NODE_WORDS) as u64);
         let mut free_units = self
             .free_units
             .lock()
@@ -129,7 +129,7 @@ impl Heap {
         let incarnation = (first as u32).wrapping_add(1) & !1;
         let first = first & !0xffff_ffff | u64::from(incarnation);
         record[0].store(first.to_le(), Ordering::Relaxed);
-        let (class, _) = class_of(words.div_ceil(UNIT_WORDS) as u64);
+        let (class, _) = class_of(words.div_ceil(NODE_WORDS) as u64);
         let mut free_units = self
             .free_units
             .lock()
@@ -188,7 +188,7 @@ impl Heap {
                 free_units.free[class].push(at as u32);
                 at += class_size(class);
             }
-            at = from + class_of(record.words().div_ceil(UNIT_WORDS) as u64).1;
+            at = from + class_of(record.words().div_ceil(NODE_WORDS) as u64).1;
         }
         free_units.unused = at;
         at <= self.units

@@ -5,14 +5,14 @@ use rackweave_base::Block;
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
-    ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord,
 };
 
 /// Takes items out of a ring that the switch fills.
 #[derive(Debug)]
 pub struct Consumer {
     layout: RingLayout,
-    unit: WordCell,
+    word: WordCell,
     switch: WordCell,
     slots: ReadSlots,
     tail: u32,
@@ -60,11 +60,11 @@ impl Consumer {
     /// If the block cannot hold such a ring.
     pub fn new(block: &Block, layout: RingLayout) -> Result<Self, RingError> {
         layout.check(block)?;
-        let unit = WordCell::new(block, UNIT_WORD, layout.order);
-        let tail = UnitWord::try_from(unit.load()).map_or(0, |word| word.counter);
+        let word = WordCell::new(block, NODE_WORD, layout.order);
+        let tail = NodeWord::try_from(word.load()).map_or(0, |word| word.counter);
         Ok(Self {
             layout,
-            unit,
+            word,
             switch: WordCell::new(block, SWITCH_WORD, layout.order),
             slots: ReadSlots::new(
                 block.clone(),
@@ -130,7 +130,7 @@ impl Consumer {
             "more is released than there is"
         );
         self.tail = self.tail.wrapping_add(items);
-        self.announce(UnitState::Open);
+        self.announce(NodeState::Open);
     }
 
     /// Passes a copy of each of the next items to `see`, oldest first, at least one and at most
@@ -220,7 +220,7 @@ impl Consumer {
     /// Takes no more items, without a removal from the flow. The flow treats the consumer as dead:
     /// it aborts or continues without the consumer, as configured.
     pub fn leave(self) {
-        self.announce(UnitState::Finished);
+        self.announce(NodeState::Finished);
     }
 
     /// Items taken so far, modulo 2^32.
@@ -230,8 +230,8 @@ impl Consumer {
 
     /// The bytes of the word that gives this end's position to the switch, as they are in memory
     /// now. A doorbell carries them.
-    pub fn unit_word(&self) -> [u8; 8] {
-        self.unit.bytes()
+    pub fn node_word(&self) -> [u8; 8] {
+        self.word.bytes()
     }
 
     /// The number of items present, at least one. The switch's word is loaded only if fewer than
@@ -264,9 +264,9 @@ impl Consumer {
         self.layout.slots - (self.tail & (self.layout.slots - 1))
     }
 
-    fn announce(&self, state: UnitState) {
-        self.unit.store(
-            UnitWord {
+    fn announce(&self, state: NodeState) {
+        self.word.store(
+            NodeWord {
                 counter: self.tail,
                 state,
             }

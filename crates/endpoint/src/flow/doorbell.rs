@@ -3,11 +3,11 @@
 
 use rackweave_base::{Lkey, Qpn};
 use rackweave_verbs::{Operation, PostError, Segment, Verbs, WorkRequest};
-use rackweave_wire::fabric::ring::UNIT_WORD;
+use rackweave_wire::fabric::ring::NODE_WORD;
 
 /// The doorbell of one ring.
 ///
-/// The message is the ring's unit word as it is in memory when the NIC sends it. So a doorbell that
+/// The message is the ring's node word as it is in memory when the NIC sends it. So a doorbell that
 /// is rung late, or after several changes, carries the current state, and a redundant doorbell does
 /// no harm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ impl Doorbell {
     /// The work request that rings it: a SEND of eight bytes without a completion.
     pub fn request(&self) -> WorkRequest {
         let word = Segment {
-            address: self.address + UNIT_WORD,
+            address: self.address + NODE_WORD,
             length: 8,
             lkey: self.lkey,
         };

@@ -4,7 +4,7 @@ use super::{Consumer, Producer, RingLayout};
 use rackweave_base::{Block, Memory};
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
-    ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord, region_bytes,
+    ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord, region_bytes,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,12 +21,12 @@ impl Ring {
         let len = region_bytes(layout.item_size, layout.slots) as usize;
         let block = Memory::new(1 << 24).allocate(len).unwrap();
         let ring = Self { block, layout };
-        let unit = UnitWord {
+        let word = NodeWord {
             counter: start,
-            state: UnitState::Open,
+            state: NodeState::Open,
         };
-        let bytes = layout.order.to_bytes(unit.into());
-        ring.block.write(UNIT_WORD as usize, &bytes);
+        let bytes = layout.order.to_bytes(word.into());
+        ring.block.write(NODE_WORD as usize, &bytes);
         ring.say(start, SwitchState::Open);
         ring
     }
@@ -39,10 +39,10 @@ impl Ring {
     }
 
     /// The word of the node, as the switch reads it.
-    pub fn heard(&self) -> UnitWord {
+    pub fn heard(&self) -> NodeWord {
         let mut bytes = [0; 8];
-        self.block.read(UNIT_WORD as usize, &mut bytes);
-        UnitWord::try_from(self.layout.order.from_bytes(bytes)).unwrap()
+        self.block.read(NODE_WORD as usize, &mut bytes);
+        NodeWord::try_from(self.layout.order.from_bytes(bytes)).unwrap()
     }
 
     fn item_at(&self, counter: u32) -> usize {
@@ -110,7 +110,7 @@ impl FakeSwitch {
         let moved = moved.wrapping_add(count);
         self.moved.store(moved, Ordering::Relaxed);
         self.source.say(moved, SwitchState::Open);
-        let ended = head.state == UnitState::Finished && head.counter == moved;
+        let ended = head.state == NodeState::Finished && head.counter == moved;
         let state = if ended {
             SwitchState::Ended
         } else {

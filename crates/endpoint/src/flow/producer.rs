@@ -5,14 +5,14 @@ use rackweave_base::Block;
 use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
-    ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord,
 };
 
 /// Puts items into a ring that the switch empties.
 #[derive(Debug)]
 pub struct Producer {
     layout: RingLayout,
-    unit: WordCell,
+    word: WordCell,
     switch: WordCell,
     slots: WriteSlots,
     head: u32,
@@ -57,7 +57,7 @@ impl Producer {
         layout.check(block)?;
         let mut producer = Self {
             layout,
-            unit: WordCell::new(block, UNIT_WORD, layout.order),
+            word: WordCell::new(block, NODE_WORD, layout.order),
             switch: WordCell::new(block, SWITCH_WORD, layout.order),
             slots: WriteSlots::new(
                 block.clone(),
@@ -72,9 +72,9 @@ impl Producer {
             copy: Vec::new(),
             claim: None,
         };
-        if let Ok(word) = UnitWord::try_from(producer.unit.load()) {
+        if let Ok(word) = NodeWord::try_from(producer.word.load()) {
             producer.head = word.counter;
-            producer.finished = word.state == UnitState::Finished;
+            producer.finished = word.state == NodeState::Finished;
         }
         producer.refresh();
         Ok(producer)
@@ -274,8 +274,8 @@ impl Producer {
 
     /// The bytes of the word that gives this end's position to the switch, as they are in memory
     /// now. A doorbell carries them.
-    pub fn unit_word(&self) -> [u8; 8] {
-        self.unit.bytes()
+    pub fn node_word(&self) -> [u8; 8] {
+        self.word.bytes()
     }
 
     /// The next free slot. [`Self::reserve`] must have succeeded before.
@@ -313,12 +313,12 @@ impl Producer {
 
     fn announce(&self) {
         let state = if self.finished {
-            UnitState::Finished
+            NodeState::Finished
         } else {
-            UnitState::Open
+            NodeState::Open
         };
-        self.unit.store(
-            UnitWord {
+        self.word.store(
+            NodeWord {
                 counter: self.head,
                 state,
             }

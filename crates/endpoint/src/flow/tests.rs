@@ -3,7 +3,7 @@
 use super::*;
 use rackweave_base::Memory;
 use rackweave_wire::fabric::ring::{
-    SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord,
 };
 
 fn layout(order: ByteOrder) -> RingLayout {
@@ -29,10 +29,10 @@ fn switch_says(block: &Block, order: ByteOrder, counter: u32, state: SwitchState
 }
 
 /// The word that the switch reads.
-fn unit_says(block: &Block, order: ByteOrder) -> UnitWord {
+fn node_says(block: &Block, order: ByteOrder) -> NodeWord {
     let mut bytes = [0; 8];
-    block.read(UNIT_WORD as usize, &mut bytes);
-    UnitWord::try_from(order.from_bytes(bytes)).unwrap()
+    block.read(NODE_WORD as usize, &mut bytes);
+    NodeWord::try_from(order.from_bytes(bytes)).unwrap()
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn a_producer_fills_the_ring_and_goes_on_when_the_tail_moves() {
         }
         assert_eq!(producer.push(&[9; 16]), Err(PushError::Full));
         assert_eq!(
-            unit_says(&block, order),
-            UnitWord {
+            node_says(&block, order),
+            NodeWord {
                 counter: 4,
-                state: UnitState::Open
+                state: NodeState::Open
             }
         );
         switch_says(&block, order, 3, SwitchState::Open);
@@ -62,10 +62,10 @@ fn a_producer_fills_the_ring_and_goes_on_when_the_tail_moves() {
         producer.commit(1);
         producer.finish();
         assert_eq!(
-            unit_says(&block, order),
-            UnitWord {
+            node_says(&block, order),
+            NodeWord {
                 counter: 5,
-                state: UnitState::Finished
+                state: NodeState::Finished
             }
         );
         assert_eq!(producer.push(&[1; 16]), Err(PushError::Finished));
@@ -92,7 +92,7 @@ fn a_consumer_takes_what_is_published_and_sees_the_end() {
         Taken::Items(vec![5; 32])
     );
     consumer.release(1);
-    assert_eq!(unit_says(&block, order).counter, 1);
+    assert_eq!(node_says(&block, order).counter, 1);
     switch_says(&block, order, 2, SwitchState::Ended);
     let mut item = [0; 16];
     assert_eq!(
@@ -183,7 +183,7 @@ fn a_partitioner_keeps_rows_whole_and_sends_each_key_to_one_place() {
     assert!(partitioner.finish().is_ok() || pushed < 8);
     let mut seen = 0;
     for (at, block) in blocks.iter().enumerate() {
-        let items = unit_says(block, order).counter as usize;
+        let items = node_says(block, order).counter as usize;
         for slot in 0..items {
             let mut item = [0; 96];
             block.read(ITEMS_AT + slot * 96, &mut item);

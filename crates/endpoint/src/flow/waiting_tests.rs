@@ -140,7 +140,7 @@ fn what_was_shown_stays_shown() {
 }
 
 #[test]
-fn the_unit_word_is_told_as_it_lies_in_memory() {
+fn the_node_word_is_told_as_it_lies_in_memory() {
     for (order, expect) in [
         (ByteOrder::Little, [1, 0, 0x57, 0x52, 2, 0, 0, 0]),
         (ByteOrder::Big, [0, 0, 0, 2, 0x52, 0x57, 0, 1]),
@@ -148,17 +148,17 @@ fn the_unit_word_is_told_as_it_lies_in_memory() {
         let fake = FakeSwitch::new(layout(order), layout(order), 0);
         let (mut producer, mut consumer) = (fake.producer(), fake.consumer());
         producer.push_batch(&items(2)).unwrap();
-        assert_eq!(producer.unit_word(), expect);
+        assert_eq!(producer.node_word(), expect);
         fake.transfer(2);
         consumer.peek(2);
         consumer.release(2);
-        assert_eq!(consumer.unit_word(), expect);
+        assert_eq!(consumer.node_word(), expect);
         for (ring, word) in [
-            (&fake.source, producer.unit_word()),
-            (&fake.target, consumer.unit_word()),
+            (&fake.source, producer.node_word()),
+            (&fake.target, consumer.node_word()),
         ] {
             let mut bytes = [0; 8];
-            ring.block.read(ring::UNIT_WORD as usize, &mut bytes);
+            ring.block.read(ring::NODE_WORD as usize, &mut bytes);
             assert_eq!(bytes, word);
         }
     }

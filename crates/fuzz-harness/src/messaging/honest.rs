@@ -14,10 +14,10 @@ const MESSAGES_MAX: usize = 8;
 
 pub struct Honest {
     /// At the victim's node, then at the peer's.
-    units: [Connection; 2],
+    connections: [Connection; 2],
     /// The keys that the victim's node has sent to its peer.
     pub keys: NodeKeys,
-    /// Messages in flight from each unit.
+    /// Messages in flight from each node.
     sent: [VecDeque<Vec<u8>>; 2],
     number: u32,
 }
@@ -45,16 +45,16 @@ impl Honest {
         let storage = storage.connect(now, &mut network.nics[VICTIM], &theirs);
         let compute = compute.connect(now, &mut network.nics[HONEST], &keys);
         Self {
-            units: [storage, compute].map(|unit| unit.expect("sound keys")),
+            connections: [storage, compute].map(|one| one.expect("sound keys")),
             keys,
             sent: [VecDeque::new(), VecDeque::new()],
             number: 0,
         }
     }
 
-    /// Sends a message from one of the units, if a buffer is free.
+    /// Sends a message from one of the nodes, if a buffer is free.
     pub fn send(&mut self, from: usize, length: usize) {
-        let sender = &mut self.units[from].senders[0];
+        let sender = &mut self.connections[from].senders[0];
         if self.sent[from].len() == MESSAGES_MAX {
             return;
         }
@@ -69,8 +69,9 @@ impl Honest {
     }
 
     pub fn poll(&mut self, network: &mut Network) {
-        for (unit, node) in self.units.iter_mut().zip([VICTIM, HONEST]) {
-            unit.poll(network.now, &mut network.nics[node])
+        for (connection, node) in self.connections.iter_mut().zip([VICTIM, HONEST]) {
+            connection
+                .poll(network.now, &mut network.nics[node])
                 .expect("an honest connection stays open");
         }
         network.settle();
@@ -79,7 +80,7 @@ impl Honest {
     /// Receives what has arrived, which must be what was sent, in order.
     pub fn receive(&mut self) {
         for from in 0..2 {
-            let receiver = &mut self.units[1 - from].receivers[0];
+            let receiver = &mut self.connections[1 - from].receivers[0];
             let mut message = Vec::new();
             while receiver
                 .receive_into(&mut message)
@@ -106,12 +107,12 @@ impl Honest {
     }
 
     pub fn timers(&self) -> impl Iterator<Item = rackweave_base::Instant> {
-        self.units.iter().filter_map(Connection::poll_timeout)
+        self.connections.iter().filter_map(Connection::poll_timeout)
     }
 
     pub fn destroy(self, network: &mut Network) {
-        for (unit, node) in self.units.into_iter().zip([VICTIM, HONEST]) {
-            unit.destroy(&mut network.nics[node]);
+        for (connection, node) in self.connections.into_iter().zip([VICTIM, HONEST]) {
+            connection.destroy(&mut network.nics[node]);
         }
     }
 }

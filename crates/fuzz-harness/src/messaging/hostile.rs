@@ -60,7 +60,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Creates the resources of a unit. `agreed` is its own view.
+    /// Creates the resources of a node. `agreed` is its own view.
     pub fn new(network: &mut Network, agreed: &Agreed) -> Self {
         let (memory, nic) = (network.memory.clone(), &mut network.nics[HOSTILE]);
         let pd = nic.create_pd();

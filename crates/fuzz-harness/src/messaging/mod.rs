@@ -90,10 +90,10 @@ impl Story {
         hostile.connect(&mut network, prepared.keys());
         let others = network.memory.bytes_in_use() - before;
         let now = network.now;
-        let unit = prepared.connect(now, &mut network.nics[VICTIM], &hostile.keys());
+        let connection = prepared.connect(now, &mut network.nics[VICTIM], &hostile.keys());
         Self {
             honest: Honest::new(&mut network),
-            victim: Victim::new(unit.expect("sound keys"), setup & 32 != 0),
+            victim: Victim::new(connection.expect("sound keys"), setup & 32 != 0),
             hostile,
             guard_key: keyed(&guard),
             guard: guard.block,
@@ -171,7 +171,7 @@ impl Story {
         Some(())
     }
 
-    /// Writes something that no unit writes.
+    /// Writes something that no node writes.
     fn write(&mut self, kind: u8, channel: usize, value: u8, input: &mut Input<'_>) -> Option<()> {
         let Self {
             network, hostile, ..
@@ -295,7 +295,10 @@ impl Story {
             self.victim.poll(&mut self.network);
             self.honest.poll(&mut self.network);
             self.victim.check(&self.hostile);
-            let timers = self.honest.timers().chain(self.victim.unit.poll_timeout());
+            let timers = self
+                .honest
+                .timers()
+                .chain(self.victim.connection.poll_timeout());
             let timers: Vec<_> = timers.collect();
             if !self.network.advance(end, timers) {
                 self.network.now = self.network.now.max(end);
@@ -317,10 +320,15 @@ impl Story {
         self.victim.close(&mut self.network);
         // The NIC gives up within this time, if the peer does not answer.
         self.pass(Duration::from_millis(5));
-        assert!(self.victim.unit.is_settled(), "it does not come to an end");
+        assert!(
+            self.victim.connection.is_settled(),
+            "it does not come to an end"
+        );
         let guard = self.guard.bytes(0, GUARD);
         assert!(guard.is_all(GUARD_BYTE), "foreign memory is changed");
-        self.victim.unit.destroy(&mut self.network.nics[VICTIM]);
+        self.victim
+            .connection
+            .destroy(&mut self.network.nics[VICTIM]);
         self.honest.destroy(&mut self.network);
         let left = self.network.memory.bytes_in_use();
         assert_eq!(left, self.others, "regions are left");

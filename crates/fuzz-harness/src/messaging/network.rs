@@ -9,7 +9,7 @@ use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::Mtu;
 use rackweave_wire::{Headers, Opcode};
 
-/// The node whose units are judged.
+/// The node whose nodes are judged.
 pub const VICTIM: usize = 0;
 /// The node that writes arbitrary data.
 pub const HOSTILE: usize = 1;
@@ -27,7 +27,7 @@ pub struct Network {
     pub mute: bool,
 }
 
-/// The terms of the unit at a node.
+/// The terms of the node at a node.
 pub fn terms(node: usize, config: &MessagingConfig) -> NodeTerms {
     let Host { mac, ip } = rack::host(node);
     NodeTerms::new(config, 7, ip, mac, Mtu::B1024)

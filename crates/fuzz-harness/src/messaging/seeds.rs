@@ -56,7 +56,7 @@ const LONG: [u8; 3] = [SOUND, 0x88, 0x13];
 /// Only its opcode is altered, and it does not wait for a buffer.
 const EARLY: [u8; 5] = [ALTERED, 0, 77, 0, DRAIN];
 
-/// Units that follow the protocol.
+/// Nodes that follow the protocol.
 fn sound() -> Vec<Vec<u8>> {
     let on_second = [of(SOUND, 9), 70, 1, of(DRAIN, 8)];
     let piecewise = [PEEK, PEEK, RELEASE, PEEK, RELEASE, POLL];

@@ -1,4 +1,4 @@
-//! The unit under test: its two connections, and its invariants for whatever the peer writes.
+//! The node under test: its two connections, and its invariants for whatever the peer writes.
 
 use super::hostile::Hostile;
 use super::network::{Network, VICTIM};
@@ -21,7 +21,7 @@ const LIES: [CloseReason; 5] = [
     CloseReason::MessageTooLong,
 ];
 
-/// The configuration of the units: bits 0 and 1 the receive buffers, bit 2 two channels each way,
+/// The configuration of the nodes: bits 0 and 1 the receive buffers, bit 2 two channels each way,
 /// bit 3 short messages only, bit 4 no keepalive.
 pub fn config(setup: u8) -> MessagingConfig {
     let receive_buffers = [1, 2, 3, 7][usize::from(setup & 3)];
@@ -59,7 +59,7 @@ struct Reading {
 }
 
 pub struct Victim {
-    pub unit: Connection,
+    pub connection: Connection,
     readings: Vec<Reading>,
     /// Its user copies messages out, and does not read them in place.
     copies: bool,
@@ -70,10 +70,14 @@ pub struct Victim {
 }
 
 impl Victim {
-    pub fn new(unit: Connection, copies: bool) -> Self {
-        let readings = unit.receivers.iter().map(|_| Reading::default()).collect();
+    pub fn new(connection: Connection, copies: bool) -> Self {
+        let readings = connection
+            .receivers
+            .iter()
+            .map(|_| Reading::default())
+            .collect();
         Self {
-            unit,
+            connection,
             readings,
             copies,
             closed: None,
@@ -91,7 +95,7 @@ impl Victim {
             return self.copy_out(channel);
         }
         let reading = &mut self.readings[channel];
-        let receiver = &mut self.unit.receivers[channel];
+        let receiver = &mut self.connection.receivers[channel];
         let package = receiver.counters().packages;
         match receiver.peek() {
             Ok(Arrived::Piece(piece)) => {
@@ -116,7 +120,7 @@ impl Victim {
             return;
         }
         if let Some((length, is_last)) = reading.peeked.take() {
-            let receiver = &mut self.unit.receivers[channel];
+            let receiver = &mut self.connection.receivers[channel];
             let package = receiver.counters().packages;
             receiver.release();
             reading.released(length, is_last);
@@ -142,7 +146,7 @@ impl Victim {
     /// Copies out what has arrived of the next message of a channel.
     fn copy_out(&mut self, channel: usize) {
         let reading = &mut self.readings[channel];
-        let receiver = &mut self.unit.receivers[channel];
+        let receiver = &mut self.connection.receivers[channel];
         let (before, bytes) = (reading.copied.len(), receiver.counters().bytes);
         let received = receiver.receive_into(&mut reading.copied);
         let copied = reading.copied.len();
@@ -168,7 +172,7 @@ impl Victim {
 
     /// Sends on a channel what fits into free buffers.
     pub fn send(&mut self, channel: usize, length: usize) {
-        let sender = &mut self.unit.senders[channel];
+        let sender = &mut self.connection.senders[channel];
         let rest = sender.remaining();
         let sent = if rest > 0 {
             let length = length.min(rest as usize);
@@ -189,7 +193,7 @@ impl Victim {
 
     /// Marks the end of a channel.
     pub fn finish(&mut self, channel: usize) {
-        let sender = &mut self.unit.senders[channel];
+        let sender = &mut self.connection.senders[channel];
         if let Err(SendError::Closed(closed)) = sender.finish() {
             assert_eq!(Some(closed), sender.closed());
         }
@@ -197,28 +201,30 @@ impl Victim {
 
     pub fn close(&mut self, network: &mut Network) {
         let nic = &mut network.nics[VICTIM];
-        self.unit.close(network.now, nic, CloseReason::BadMessage);
+        self.connection
+            .close(network.now, nic, CloseReason::BadMessage);
         self.has_closed = true;
         network.settle();
     }
 
     pub fn poll(&mut self, network: &mut Network) {
-        let polled = self.unit.poll(network.now, &mut network.nics[VICTIM]);
+        let polled = self.connection.poll(network.now, &mut network.nics[VICTIM]);
         match polled {
             // Its peer may have been notified of all buffers.
             Ok(_) => {
-                for (reading, receiver) in self.readings.iter_mut().zip(&self.unit.receivers) {
+                for (reading, receiver) in self.readings.iter_mut().zip(&self.connection.receivers)
+                {
                     reading.polled = receiver.counters().packages;
                 }
             }
-            Err(closed) => assert_eq!(self.unit.closed(), Some(closed)),
+            Err(closed) => assert_eq!(self.connection.closed(), Some(closed)),
         }
         network.settle();
     }
 
     /// Checks the invariants.
     pub fn check(&mut self, hostile: &Hostile) {
-        let closed = self.unit.closed();
+        let closed = self.connection.closed();
         match (self.closed, closed) {
             (Some(before), now) => assert_eq!(now, Some(before), "it is closed for one reason"),
             (None, Some(closed)) => {
@@ -237,7 +243,11 @@ impl Victim {
             (None, None) => {}
         }
         self.closed = closed;
-        let channels = self.readings.iter().zip(&self.unit.receivers).enumerate();
+        let channels = self
+            .readings
+            .iter()
+            .zip(&self.connection.receivers)
+            .enumerate();
         for (channel, (reading, receiver)) in channels {
             let taken = receiver.counters().packages - reading.polled;
             assert!(
@@ -245,7 +255,7 @@ impl Victim {
                 "a package without a buffer"
             );
         }
-        for sender in &self.unit.senders {
+        for sender in &self.connection.senders {
             let packages = sender.counters().packages;
             let most = u64::from(hostile.agreed.mine.receive_buffers) + hostile.frees;
             assert!(packages <= most, "a package without a buffer");

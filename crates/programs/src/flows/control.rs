@@ -28,7 +28,7 @@ impl Flows {
         };
         self.set_roles(&entry.ring, Some(roles))?;
         self.registers
-            .reset_producer(id.index(), counters.unit, counters.published);
+            .reset_producer(id.index(), counters.node, counters.published);
         Ok(())
     }
 

@@ -68,7 +68,7 @@ pub struct RingPlace {
     pub slots: u32,
     /// The byte order of its words.
     pub order: ByteOrder,
-    /// The word lane that reads the unit word.
+    /// The word lane that reads the node word.
     pub poll: LaneId,
     /// The word lane that writes the switch word.
     pub publish: LaneId,
@@ -182,8 +182,8 @@ pub struct ProducerEntry {
 pub struct Counters {
     /// The head published to the consumer, or the tail published to the producer.
     pub published: u32,
-    /// The counter in the unit word.
-    pub unit: u32,
+    /// The counter in the node word.
+    pub node: u32,
 }
 
 /// The role of a lane in the flows.

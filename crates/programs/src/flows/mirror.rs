@@ -8,7 +8,7 @@ use super::{
 use rackweave_base::Duration;
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId};
-use rackweave_wire::fabric::ring::{UnitState, UnitWord};
+use rackweave_wire::fabric::ring::{NodeState, NodeWord};
 
 /// Polls without a change after which a ring counts as quiet.
 const QUIET: u32 = 6;
@@ -85,7 +85,7 @@ impl Flows {
         }
     }
 
-    /// Handles a producer's unit word, read on `lane` or brought by a doorbell.
+    /// Handles a producer's node word, read on `lane` or brought by a doorbell.
     pub(super) fn producer_word<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -101,10 +101,10 @@ impl Flows {
             whose: Whose::Producer(id),
             ring: producer.ring.rkey,
         };
-        let Ok(word) = UnitWord::try_from(producer.ring.order.from_bytes(bytes)) else {
+        let Ok(word) = NodeWord::try_from(producer.ring.order.from_bytes(bytes)) else {
             return pass.digest(bad);
         };
-        let finished = u32::from(word.state == UnitState::Finished);
+        let finished = u32::from(word.state == NodeState::Finished);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let moved = registers.head.update(cursor, id.index(), |head| {
             Mirror::move_to(head, word.counter, &producer.ring)
@@ -135,7 +135,7 @@ impl Flows {
         self.polled(pass, lane, producer.thread, news, wake);
     }
 
-    /// Handles a consumer's unit word.
+    /// Handles a consumer's node word.
     pub(super) fn consumer_word<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -156,10 +156,10 @@ impl Flows {
             whose,
             ring,
         };
-        let Ok(word) = UnitWord::try_from(consumer.ring.order.from_bytes(bytes)) else {
+        let Ok(word) = NodeWord::try_from(consumer.ring.order.from_bytes(bytes)) else {
             return pass.digest(bad);
         };
-        if word.state == UnitState::Finished {
+        if word.state == NodeState::Finished {
             return pass.digest(FlowDigest::ConsumerLeft {
                 thread,
                 consumer: id,

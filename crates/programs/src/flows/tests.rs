@@ -7,7 +7,7 @@ use rackweave_base::{Duration, Instant, MacAddr, Memory, PortId, Rkey};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
 use rackweave_wire::Rewrite;
-use rackweave_wire::fabric::ring::{ByteOrder, MAGIC, UnitState, UnitWord};
+use rackweave_wire::fabric::ring::{ByteOrder, MAGIC, NodeState, NodeWord};
 use std::net::Ipv4Addr;
 
 fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
@@ -150,7 +150,7 @@ fn a_word_that_makes_no_sense_is_reported() {
     };
     let bad_producer = bad(Whose::Producer(ProducerId(0)));
     let bad_consumer = bad(Whose::Consumer(ConsumerId(0)));
-    let word = |counter, state| u64::from(UnitWord { counter, state });
+    let word = |counter, state| u64::from(NodeWord { counter, state });
     assert_eq!(
         answer(&mut one_flow(), producer, 0),
         bad_producer,
@@ -162,30 +162,30 @@ fn a_word_that_makes_no_sense_is_reported() {
         "no state"
     );
     assert_eq!(
-        answer(&mut one_flow(), producer, word(9, UnitState::Open)),
+        answer(&mut one_flow(), producer, word(9, NodeState::Open)),
         bad_producer,
         "eight slots"
     );
     assert_eq!(
-        answer(&mut one_flow(), consumer, word(1, UnitState::Open)),
+        answer(&mut one_flow(), consumer, word(1, NodeState::Open)),
         bad_consumer,
         "none was given"
     );
     assert_eq!(
-        answer(&mut one_flow(), producer, word(8, UnitState::Open)),
+        answer(&mut one_flow(), producer, word(8, NodeState::Open)),
         None
     );
     assert_eq!(
-        answer(&mut one_flow(), consumer, word(0, UnitState::Open)),
+        answer(&mut one_flow(), consumer, word(0, NodeState::Open)),
         None
     );
 }
 
 #[test]
 fn a_consumer_that_leaves_is_reported() {
-    let left = UnitWord {
+    let left = NodeWord {
         counter: 0,
-        state: UnitState::Finished,
+        state: NodeState::Finished,
     };
     let digest = answer(&mut one_flow(), LaneId(4), left.into());
     let left = FlowDigest::ConsumerLeft {

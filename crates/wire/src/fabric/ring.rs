@@ -3,7 +3,7 @@
 //!
 //! | offset | bytes | written by | content |
 //! |---|---|---|---|
-//! | 0 | 8 | the node | unit word: [`UnitState`] and counter |
+//! | 0 | 8 | the node | node word: [`NodeState`] and counter |
 //! | 64 | 8 | the switch | commit record of a consumer ring: producer and its tail |
 //! | 72 | 8 | the switch | switch word: [`SwitchState`] and counter |
 //! | 128 | slots × item size | producer ring: the node; consumer ring: the switch | items |
@@ -12,7 +12,7 @@
 //! its counter in bits 32 to 63. The magic distinguishes a word from uninitialised memory.
 //!
 //! Counters count items, modulo 2^32; an item's slot is its number modulo the number of slots. A
-//! producer's unit word holds the head and its switch word the tail; a consumer's unit word holds
+//! producer's node word holds the head and its switch word the tail; a consumer's node word holds
 //! the tail and its switch word the head. Each line of 64 bytes has one writer, so neither side
 //! overwrites the other's words. Words are in the byte order of the node.
 //!
@@ -22,7 +22,7 @@
 
 use serde::{Deserialize, Serialize};
 /// Offset of the word that the node writes.
-pub const UNIT_WORD: u64 = 0;
+pub const NODE_WORD: u64 = 0;
 /// Offset of the commit record, which the switch writes together with its word.
 pub const COMMIT_RECORD: u64 = 64;
 /// Offset of the word that the switch writes.
@@ -48,7 +48,7 @@ pub enum ByteOrder {
 /// The state that a node reports for its end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u16)]
-pub enum UnitState {
+pub enum NodeState {
     /// Not set up yet.
     #[default]
     Vacant = 0,
@@ -83,7 +83,7 @@ pub struct Word<S> {
 }
 
 /// The word that a node writes.
-pub type UnitWord = Word<UnitState>;
+pub type NodeWord = Word<NodeState>;
 /// The word that the switch writes.
 pub type SwitchWord = Word<SwitchState>;
 
@@ -118,13 +118,13 @@ const fn unpack(word: u64) -> Option<(u16, u32)> {
     }
 }
 
-impl TryFrom<u64> for UnitWord {
+impl TryFrom<u64> for NodeWord {
     type Error = UnknownState;
     fn try_from(word: u64) -> Result<Self, UnknownState> {
         let (state, counter) = match unpack(word) {
-            Some((0, counter)) => (UnitState::Vacant, counter),
-            Some((1, counter)) => (UnitState::Open, counter),
-            Some((2, counter)) => (UnitState::Finished, counter),
+            Some((0, counter)) => (NodeState::Vacant, counter),
+            Some((1, counter)) => (NodeState::Open, counter),
+            Some((2, counter)) => (NodeState::Finished, counter),
             _ => return Err(UnknownState { word }),
         };
         Ok(Self { counter, state })
@@ -145,8 +145,8 @@ impl TryFrom<u64> for SwitchWord {
     }
 }
 
-impl From<UnitWord> for u64 {
-    fn from(word: UnitWord) -> u64 {
+impl From<NodeWord> for u64 {
+    fn from(word: NodeWord) -> u64 {
         pack(word.state as u16, word.counter)
     }
 }
@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     fn words_are_as_documented() {
-        let word = UnitWord {
+        let word = NodeWord {
             counter: 0x0102_0304,
-            state: UnitState::Finished,
+            state: NodeState::Finished,
         };
         assert_eq!(u64::from(word), 0x0102_0304_5257_0002);
-        assert_eq!(UnitWord::try_from(u64::from(word)), Ok(word));
+        assert_eq!(NodeWord::try_from(u64::from(word)), Ok(word));
         assert_eq!(
             ByteOrder::Big.to_bytes(word.into()),
             [1, 2, 3, 4, 0x52, 0x57, 0, 2],
@@ -252,9 +252,9 @@ mod tests {
             SwitchWord::try_from(0x5257_0004).unwrap_err().to_string(),
             "ring word 0x0000000052570004 has no magic or an unknown state"
         );
-        assert!(UnitWord::try_from(u64::MAX).is_err());
+        assert!(NodeWord::try_from(u64::MAX).is_err());
         assert!(
-            UnitWord::try_from(0).is_err(),
+            NodeWord::try_from(0).is_err(),
             "memory that nobody has written"
         );
         assert_eq!(CommitRecord::from(0), CommitRecord::default());

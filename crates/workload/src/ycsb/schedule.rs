@@ -68,8 +68,8 @@ impl PoissonSchedule {
 
     fn advance(&mut self) {
         // In (0, 1], whose logarithm is finite.
-        let unit = 1.0 - self.rng.unit();
-        let gap_ns = self.rest_ns - unit.ln() * self.gap_ns_mean;
+        let fraction = 1.0 - self.rng.fraction();
+        let gap_ns = self.rest_ns - fraction.ln() * self.gap_ns_mean;
         self.rest_ns = gap_ns.fract();
         self.due += Duration::from_nanos(gap_ns as u64);
     }

@@ -87,7 +87,7 @@ impl Zipf {
         }
         loop {
             // In (low, high]: rank 0 has no lower neighbour to be rounded down to.
-            let under = self.high + rng.unit() * (self.low - self.high);
+            let under = self.high + rng.fraction() * (self.low - self.high);
             let x = inverse(self.theta, under);
             let k = (x + 0.5).floor().clamp(1.0, self.ranks as f64);
             if k - x <= self.squeeze

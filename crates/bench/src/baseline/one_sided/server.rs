@@ -12,7 +12,7 @@ use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::{CompletionOpcode, Region};
 use rackweave_wire::fabric::ring::{
-    ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitWord, run_length,
+    ITEMS, NODE_WORD, NodeWord, SWITCH_WORD, SwitchState, SwitchWord, run_length,
 };
 use std::collections::VecDeque;
 
@@ -121,7 +121,7 @@ impl Server {
         let RingLayout { slots, .. } = self.layout;
         let (id, scratch) = (self.turn as u64, &self.node_end.region);
         let link = &mut self.links[self.turn];
-        let ready = counter(&link.ring, UNIT_WORD).wrapping_sub(link.sent);
+        let ready = counter(&link.ring, NODE_WORD).wrapping_sub(link.sent);
         let free = slots - link.sent.wrapping_sub(link.tail_seen);
         let both = (link.sent, slots);
         let items = run_length(ready, free, both, both, self.batch);
@@ -143,7 +143,7 @@ impl Server {
         if free <= slots / 2 && !link.reading {
             link.reading = true;
             let segment = scratch.segment(link.scratch, 8);
-            let read = link.remote.read(id, UNIT_WORD, &[segment]);
+            let read = link.remote.read(id, NODE_WORD, &[segment]);
             post(context, link.remote.qpn, read)?;
         }
         Ok(())
@@ -153,7 +153,7 @@ impl Server {
 /// The counter of the word that an end of a ring has written, zero if it has not yet.
 fn counter(region: &Region, offset: u64) -> u32 {
     let word = region.block.word(offset as usize).load(Ordering::Acquire);
-    UnitWord::try_from(u64::from_le(word)).map_or(0, |word| word.counter)
+    NodeWord::try_from(u64::from_le(word)).map_or(0, |word| word.counter)
 }
 
 /// Writes the word that the switch writes in a zero-sided flow.

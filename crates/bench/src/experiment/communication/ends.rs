@@ -15,12 +15,12 @@ use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::{Mtu, Region};
 
-/// Both units' ends.
+/// Both nodes' ends.
 #[derive(Debug)]
 pub enum Ends<C = (Sender, Receiver)> {
-    /// A writer for each thread, and the compute unit's receive buffers.
+    /// A writer for each thread, and the compute node's receive buffers.
     Raw(Vec<RawWriter>, Region),
-    /// The storage unit's end and the compute unit's.
+    /// The storage node's end and the compute node's.
     Single(Box<[SingleBuffer; 2]>),
     /// A channel for each thread.
     Multi(Vec<C>),
@@ -89,7 +89,7 @@ fn single(rack: &Rack, half: u64) -> Result<Ends> {
     Ok(Ends::Single(Box::new(ends)))
 }
 
-/// A unit's connection parameters: data flows from the storage unit to the compute unit.
+/// A node's connection parameters: data flows from the storage node to the compute node.
 fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
     let common = MessagingConfig {
         message_max: 16 << 30,
@@ -117,15 +117,15 @@ fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
 }
 
 fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
-    let units = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
+    let nodes = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
     let mut rng = KeyRng::seeded(Rng::new(seed).fork("messaging"));
-    let terms = units.map(|(node, role)| {
+    let terms = nodes.map(|(node, role)| {
         let address = Address::of_node(node);
         let config = messaging(role, shape);
         NodeTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
     });
     let mut prepared = Vec::new();
-    for (at, (node, role)) in units.into_iter().enumerate() {
+    for (at, (node, role)) in nodes.into_iter().enumerate() {
         let config = messaging(role, shape);
         config.check(role).or_failed("the configuration")?;
         let agreed = Agreed::new(role, terms[at], terms[1 - at]).or_failed("the terms")?;
@@ -137,7 +137,7 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
     }
     let keys: Vec<_> = prepared.iter().map(Prepared::keys).collect();
     let mut connections = Vec::new();
-    for (at, (one, (node, _))) in prepared.into_iter().zip(units).enumerate() {
+    for (at, (one, (node, _))) in prepared.into_iter().zip(nodes).enumerate() {
         let made = rack
             .node_at(node)
             .with(|nic| one.connect(now, nic, &keys[1 - at]));

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::Range;
 use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
 
-/// How data is transferred from one unit to the other.
+/// How data is transferred from one node to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Written to receive buffers in turn, which are never read: the throughput test.

@@ -1,7 +1,7 @@
 //! Sizes of data and buffers, and the choice of the best buffers.
 
+use super::node_pair::NodePair;
 use super::shape::{Bytes, Shape};
-use super::units::Units;
 use crate::harness::{Result, Run, Scale};
 
 /// Bytes of a MiB, the paper's unit.
@@ -118,11 +118,11 @@ pub fn measure(run: &mut Run<'_>, shapes: &[Shape], data: &[u64]) -> Result<Vec<
     let mut done = 0.0;
     let mut curves = Vec::new();
     for &shape in shapes {
-        let mut units = Units::new(shape, run.seed)?;
+        let mut pair = NodePair::new(shape, run.seed)?;
         let (mut points, mut written) = (Vec::new(), Vec::new());
         for &bytes in data {
             let part = &mut run.share(done / all, (done + weight(bytes)) / all);
-            let took = units.measure(part, bytes);
+            let took = pair.measure(part, bytes);
             let took =
                 took.map_err(|error| error.with(format!("{shape:?}, data of {}", Bytes(bytes))))?;
             let rate = |seconds: f64| (bytes as f64, bytes as f64 / MIB / seconds);

@@ -13,7 +13,7 @@ use rackweave_verbs::{Access, Completion};
 /// Acknowledgement timeout of a NIC: far longer than the longest WRITE takes, and nothing is lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The configuration of two units with `memory` bytes for regions.
+/// The configuration of two nodes with `memory` bytes for regions.
 pub fn config(seed: u64, memory: u64) -> RackConfig {
     let mut config = RackConfig {
         seed,
@@ -48,7 +48,7 @@ pub fn attributes() -> PairAttributes {
     }
 }
 
-/// The costs of a unit's core.
+/// The costs of a node's core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
     cpu: CpuModel,
@@ -56,7 +56,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A core of the unit at `node`.
+    /// A core of the node at `node`.
     pub fn new(node: NodeId) -> Self {
         Self {
             cpu: testbed::cpu(node),

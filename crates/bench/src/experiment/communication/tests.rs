@@ -1,9 +1,9 @@
 //! All ways with small buffers.
 
 use super::figures::ROWS;
+use super::node_pair::NodePair;
 use super::shape::{Bytes, Shape, Way};
 use super::sweep;
-use super::units::Units;
 use crate::harness::{ExperimentError, Run, Scale};
 use std::fmt::Write as _;
 
@@ -19,9 +19,9 @@ fn shape(way: Way, threads: u8, buffers: u8, bytes: u64) -> Shape {
 }
 
 fn seconds(shape: Shape, data: &[u64]) -> Vec<f64> {
-    let mut units = Units::new(shape, SEED).expect("it is built");
+    let mut pair = NodePair::new(shape, SEED).expect("it is built");
     let mut run = Run::quick(SEED);
-    let measure = |&bytes: &u64| units.measure(&mut run, bytes).map(|took| took.all);
+    let measure = |&bytes: &u64| pair.measure(&mut run, bytes).map(|took| took.all);
     let measured = data.iter().map(measure).collect::<Result<_, _>>();
     measured.unwrap_or_else(|error| panic!("{shape:?}: {error}"))
 }
@@ -66,9 +66,9 @@ fn bandwidths_in_virtual_time() {
 fn a_seed_changes_what_is_sent_and_nothing_else() {
     let shape = shape(Way::Multi, 2, 4, 4096);
     let measure = |seed| {
-        let mut units = Units::new(shape, seed).expect("it is built");
+        let mut pair = NodePair::new(shape, seed).expect("it is built");
         let mut run = Run::quick(seed);
-        units.measure(&mut run, 100_000).expect("it is measured")
+        pair.measure(&mut run, 100_000).expect("it is measured")
     };
     assert_eq!(measure(1), measure(1));
     assert_eq!(measure(1), measure(2));
@@ -129,8 +129,8 @@ fn figures_draw_the_best_and_say_which() {
 
 #[test]
 fn who_wishes_to_stop_is_heard() {
-    let mut units = Units::new(shape(Way::Single, 1, 1, 1024), SEED).expect("it is built");
+    let mut pair = NodePair::new(shape(Way::Single, 1, 1, 1024), SEED).expect("it is built");
     let mut progress = |_| false;
-    let stopped = units.measure(&mut Run::new(Scale::Quick, SEED, &mut progress), 1 << 20);
+    let stopped = pair.measure(&mut Run::new(Scale::Quick, SEED, &mut progress), 1 << 20);
     assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
 }

@@ -24,7 +24,7 @@ const LONG_BYTES: usize = 1 << 20;
 /// Runs the system.
 ///
 /// # Errors
-/// If the units cannot be connected, or the connection fails.
+/// If the nodes cannot be connected, or the connection fails.
 pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     let config = run.rack.config();
     let nodes = run.plan.nodes()?;

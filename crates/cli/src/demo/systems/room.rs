@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes of regions of a connection's two units, including the data that they send.
+/// Bytes of regions of a connection's two nodes, including the data that they send.
 const MESSAGING_BYTES: u64 = 96 << 20;
 
 /// Queue pairs, completion queues and regions of a node for messages and sequencers.

@@ -1,4 +1,4 @@
-//! Messages of any length from the storage unit to the compute unit, which reads every byte; and
+//! Messages of any length from the storage node to the compute node, which reads every byte; and
 //! code shared by all streams of messages.
 
 use super::rig::Rig;

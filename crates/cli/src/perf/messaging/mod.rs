@@ -1,7 +1,7 @@
-//! The test `messaging`: messages between a storage unit and a compute unit, each result beside a
+//! The test `messaging`: messages between a storage node and a compute node, each result beside a
 //! yardstick of the same run.
 //!
-//! - the *consuming test*: the storage unit streams messages, the compute unit reads every byte: in
+//! - the *consuming test*: the storage node streams messages, the compute node reads every byte: in
 //!   place, sent by copying or out of a registered region, or copied out first; and the same
 //!   through the paper's single buffer with as much memory. Compared with memcpy;
 //! - messages of 64 bytes one way, as many as possible;
@@ -9,7 +9,7 @@
 //!   ends that poll all the time, and by ends that rest when nothing progresses;
 //! - a sweep of message sizes, which shows whether the bandwidth dips anywhere.
 //!
-//! Two threads, one per unit, drive the rack while they wait, in addition to the rack's driver
+//! Two threads, one per node, drive the rack while they wait, in addition to the rack's driver
 //! threads. Received data is compared with what was sent: sums of all words of bulk data, small
 //! messages byte by byte.
 

@@ -1,4 +1,4 @@
-//! A storage unit and a compute unit of a rack, connected. `demo` uses them, too.
+//! A storage node and a compute node of a rack, connected. `demo` uses them, too.
 
 use super::source::{self, MessageBytes, SOURCE_BYTES};
 use crate::outcome::CliError;
@@ -14,21 +14,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// How long the handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One unit's ends of the connection.
+/// One node's ends of the connection.
 pub struct ConnectionEnd {
     pub node: Node,
     pub sender: MessageSender,
     pub receiver: MessageReceiver,
 }
 
-/// The units of a rack.
+/// The nodes of a rack.
 pub struct Rig<'a> {
     /// Sends bulk data.
     pub storage: ConnectionEnd,
     /// Sends requests, and reads.
     pub compute: ConnectionEnd,
     pub rack: &'a Rack,
-    /// The nodes of the storage unit and of the compute unit.
+    /// The storage node and the compute node.
     pub places: [NodeId; 2],
 }
 
@@ -48,7 +48,7 @@ impl ConnectionEnd {
 }
 
 impl<'a> Rig<'a> {
-    /// The first of `places` is the storage unit, which listens; the other is the compute unit,
+    /// The first of `places` is the storage node, which listens; the other is the compute node,
     /// which dials.
     pub fn new(
         rack: &'a Rack,
@@ -75,7 +75,7 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// The data that the storage unit sends.
+    /// The data that the storage node sends.
     pub fn source(&mut self, seed: u64) -> Result<MessageBytes, CliError> {
         let bytes = source::random(seed);
         let block = self.rack.memory().allocate(SOURCE_BYTES)?;

@@ -21,7 +21,7 @@ const DATA: u8 = 1;
 /// Code of the empty package that ends a stream for now.
 const END: u8 = 2;
 
-/// The storage unit's end and the compute unit's.
+/// The storage node's end and the compute node's.
 pub struct SinglePair {
     storage: End,
     compute: End,

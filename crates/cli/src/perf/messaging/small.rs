@@ -38,7 +38,7 @@ pub enum Patience {
     Rests,
 }
 
-/// Sends as many as possible from the storage to the compute unit, for a while.
+/// Sends as many as possible from the storage to the compute node, for a while.
 pub fn rate(
     rig: &mut Rig<'_>,
     source: &MessageBytes,
@@ -76,7 +76,7 @@ fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), C
     Ok(())
 }
 
-/// The compute unit sends one and waits for the storage unit to return it, for a while. Returns the
+/// The compute node sends one and waits for the storage node to return it, for a while. Returns the
 /// round trip times, and whether everything arrived unchanged.
 pub fn ping_pong(
     rig: &mut Rig<'_>,
@@ -95,7 +95,7 @@ pub fn ping_pong(
 }
 
 fn ask(
-    unit: &mut ConnectionEnd,
+    side: &mut ConnectionEnd,
     source: &MessageBytes,
     (places, patience): (&MessageOffsets, Patience),
     (span, interrupt): (Duration, &Interrupt),
@@ -105,8 +105,8 @@ fn ask(
     let (mut before, mut number, mut sound) = (started, 0, true);
     loop {
         let message = places.message(source, number);
-        unit.post(message)?;
-        sound &= unit.next(patience, |opcode, bytes| {
+        side.post(message)?;
+        sound &= side.next(patience, |opcode, bytes| {
             opcode == DATA && bytes == *message
         })?;
         number += 1;
@@ -118,13 +118,13 @@ fn ask(
             break;
         }
     }
-    tell(&mut unit.receiver)?;
-    end(&mut unit.sender)?;
+    tell(&mut side.receiver)?;
+    end(&mut side.sender)?;
     Ok((round_trips, sound))
 }
 
 fn echo(
-    unit: &mut ConnectionEnd,
+    side: &mut ConnectionEnd,
     source: &MessageBytes,
     places: &MessageOffsets,
     patience: Patience,
@@ -133,7 +133,7 @@ fn echo(
     loop {
         let expected = places.message(source, messages);
         let mut copy = [0; SMALL_BYTES];
-        let is_end = unit.next(patience, |opcode, bytes| {
+        let is_end = side.next(patience, |opcode, bytes| {
             // The received bytes are returned, not the expected ones.
             if bytes.len() == SMALL_BYTES {
                 bytes.copy_to(&mut copy);
@@ -142,10 +142,10 @@ fn echo(
             opcode == END
         })?;
         if is_end {
-            tell(&mut unit.receiver)?;
+            tell(&mut side.receiver)?;
             return Ok(Received { messages, sound });
         }
-        unit.post(&copy)?;
+        side.post(&copy)?;
         messages += 1;
     }
 }

@@ -15,7 +15,7 @@ const PLACES_MAX: usize = 4096;
 /// The bytes that messages are taken from, with their sums.
 pub struct MessageBytes {
     pub bytes: Vec<u8>,
-    /// The same bytes at the unit that sends them.
+    /// The same bytes at the node that sends them.
     pub region: Region,
     /// The sum of each granule.
     granules: Vec<u64>,

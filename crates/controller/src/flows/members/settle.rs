@@ -101,7 +101,7 @@ impl Fabric {
     fn drop_producer(&self, site: &mut dyn Site, flow: &mut Flow, index: usize) {
         let mut heads = Vec::new();
         for ring in flow.rings.of_producer(index) {
-            heads.push(ring.unit(site).map_or(0, |word| word.counter));
+            heads.push(ring.node_word(site).map_or(0, |word| word.counter));
         }
         let mut gone = Vec::new();
         site.switch(&mut |now, switch| {

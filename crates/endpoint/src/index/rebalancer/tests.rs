@@ -30,7 +30,7 @@ struct Server {
 fn service(server: &Server, keys: u64, rng: &mut Rng) -> f64 {
     let misses = (1.0 - server.cached / (keys.max(1) as f64)).max(0.0);
     let mean = (server.base + server.miss * misses) * server.slowdown;
-    let spread = (0..4).map(|_| rng.unit()).sum::<f64>() / 4.0;
+    let spread = (0..4).map(|_| rng.fraction()).sum::<f64>() / 4.0;
     mean * (0.5 + spread)
 }
 
@@ -48,7 +48,7 @@ fn draw(keys: Keys, rng: &mut Rng) -> u64 {
     let zipf = |rng: &mut Rng| {
         let exponent: f64 = 0.01;
         let top = (KEYS as f64 + 1.0).powf(exponent);
-        let x = (1.0 + rng.unit() * (top - 1.0)).powf(1.0 / exponent);
+        let x = (1.0 + rng.fraction() * (top - 1.0)).powf(1.0 / exponent);
         (x as u64 - 1).min(KEYS - 1)
     };
     match keys {

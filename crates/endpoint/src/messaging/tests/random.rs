@@ -53,9 +53,9 @@ fn play(seed: u64) {
     let (compute, storage) = (config(&mut rng), config(&mut rng));
     let mut rig = Rig::of(&compute, &storage, seed);
     rig.network.faults = Faults {
-        loss: rng.unit() * 0.05,
-        duplicate: rng.unit() * 0.05,
-        delay: rng.unit() * 0.1,
+        loss: rng.fraction() * 0.05,
+        duplicate: rng.fraction() * 0.05,
+        delay: rng.fraction() * 0.1,
     };
     let count = 40;
     let lengths = [0, 1, 64, 900, 3000, 30_000];

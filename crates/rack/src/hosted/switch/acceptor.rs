@@ -1,5 +1,6 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
+use super::claims::NameClaim;
 use super::ends::{End, Waiting, seal_keys};
 use super::kept::KeptMember;
 use super::restoring::Return;
@@ -50,30 +51,6 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
     Refusal {
         reason: reason.into(),
         remedy,
-    }
-}
-
-/// The name of a node, claimed by a process that is joining.
-struct NameClaim<'a> {
-    core: &'a SwitchCore,
-    node: NodeId,
-}
-
-impl<'a> NameClaim<'a> {
-    /// `None` if another process has the name, or has claimed it.
-    fn new(core: &'a SwitchCore, node: NodeId) -> Option<Self> {
-        let mut claims = core.claims.lock().expect("no holder panics");
-        let place = core.members[usize::from(node.0)].lock();
-        let is_free = place.expect("no holder panics").is_none() && claims.insert(node);
-        // Lazily: a claim that is dropped takes the lock.
-        is_free.then(|| Self { core, node })
-    }
-}
-
-impl Drop for NameClaim<'_> {
-    fn drop(&mut self) {
-        let mut claims = self.core.claims.lock().expect("no holder panics");
-        claims.remove(&self.node);
     }
 }
 

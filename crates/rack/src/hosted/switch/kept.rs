@@ -4,9 +4,11 @@
 //! that is damaged, or of another configuration or release, is not used. If it cannot be written
 //! it is removed: a state that is out of date would hand out numbers twice.
 
+use super::SwitchCore;
 use super::requests::Estate;
+use rackweave_base::NodeId;
 use rackweave_controller::index::IndexPlan;
-use rackweave_controller::{FabricState, ServiceState};
+use rackweave_controller::{Controller, FabricState, ServiceState};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -197,4 +199,38 @@ impl StateFile {
 
 fn part<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| format!("it makes no sense: {error}"))
+}
+
+impl SwitchCore {
+    pub(super) fn state_file<R>(&self, act: impl FnOnce(&mut StateFile) -> R) -> R {
+        act(&mut self.state.lock().expect("no holder panics"))
+    }
+
+    /// Saves the state, after an operation on the fabric, and before its reply leaves.
+    pub(super) fn save(&self) {
+        if !self.restoring.is_on() {
+            self.save_parts(|_| {});
+        }
+    }
+
+    /// Saves the state, after an operation on services.
+    pub(super) fn save_all(&self, controller: &Controller) {
+        let services = controller.service_state();
+        self.save_parts(|file| file.set_services(&services, controller.index().active()));
+    }
+
+    pub(super) fn save_parts(&self, set: impl FnOnce(&mut StateFile)) {
+        let written = self.state_file(|file| {
+            set(file);
+            file.set_fabric(&self.fabric.state());
+            file.write()
+        });
+        if let Err(why) = written {
+            *self.unsaved.lock().expect("no holder panics") = Some(why);
+        }
+    }
+
+    pub(super) fn kept_member(&self, node: NodeId) -> Option<KeptMember> {
+        self.state_file(|file| file.rack.members.get(&node.0).copied())
+    }
 }

@@ -9,18 +9,19 @@
 
 mod acceptor;
 mod arenas;
+mod claims;
 mod commands;
 mod ends;
 mod introductions;
 mod kept;
+mod machine;
 mod members;
 mod minder;
 mod requests;
 mod restoring;
 mod site;
 
-use super::ports::Unplugged;
-use super::pump::{LinkedMachine, Pump};
+use super::pump::Pump;
 use super::runtime::{Runtime, SwitchLock};
 use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
@@ -30,13 +31,11 @@ use crate::statistics::Observed;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
+use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_control::{CONTROLLER_NAME, Closer, Credential, Listener};
 use rackweave_controller::{Controller, Fabric, Site};
-use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
-use rackweave_programs::Pipeline;
-use rackweave_switch::{Switch, SwitchConfig, Tap};
+use rackweave_switch::{SwitchConfig, Tap};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -44,7 +43,8 @@ use std::sync::{Arc, Mutex};
 
 use arenas::Arenas;
 use introductions::Introductions;
-use kept::{Kept, KeptMember, StateFile};
+use kept::{Kept, StateFile};
+pub(super) use machine::SwitchMachine;
 pub(super) use members::Member;
 use minder::{News, Reports};
 use restoring::Restoring;
@@ -111,54 +111,6 @@ pub enum SwitchEvent {
         /// The cause.
         why: String,
     },
-}
-
-/// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
-pub(super) struct SwitchMachine {
-    pub linked: LinkedSwitch,
-    news: Arc<News>,
-}
-
-impl LinkedMachine for SwitchMachine {
-    fn run(&mut self, now: Instant) -> u32 {
-        let moved = self.linked.run(now);
-        if moved > 0 && self.linked.switch.has_digest() {
-            self.news.tell();
-        }
-        moved
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.linked.deadline()
-    }
-
-    fn links(&mut self) -> Vec<&mut dyn Link> {
-        let links = self.linked.links.iter_mut();
-        links.map(|link| &mut **link as &mut dyn Link).collect()
-    }
-}
-
-impl LinkedSwitch {
-    /// A switch to which no node is connected yet.
-    fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
-        let nodes = config.node.len();
-        let links = (0..nodes).map(|_| Box::new(Unplugged) as Box<dyn Link>);
-        Self {
-            switch,
-            links: links.collect(),
-            up: None,
-            egress_high: config.switch.egress_packets as usize / 2,
-            stuck_since: vec![None; nodes],
-            ran: Instant::ZERO,
-        }
-    }
-}
-
-impl SwitchMachine {
-    pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
-        let at = usize::from(port.0);
-        self.linked.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
-    }
 }
 
 /// State shared by the threads of a switch's process.
@@ -232,38 +184,6 @@ impl SwitchCore {
             self.save_all(&controller);
         }
         result
-    }
-
-    fn state_file<R>(&self, act: impl FnOnce(&mut StateFile) -> R) -> R {
-        act(&mut self.state.lock().expect("no holder panics"))
-    }
-
-    /// Saves the state, after an operation on the fabric, and before its reply leaves.
-    fn save(&self) {
-        if !self.restoring.is_on() {
-            self.save_parts(|_| {});
-        }
-    }
-
-    /// Saves the state, after an operation on services.
-    fn save_all(&self, controller: &Controller) {
-        let services = controller.service_state();
-        self.save_parts(|file| file.set_services(&services, controller.index().active()));
-    }
-
-    fn save_parts(&self, set: impl FnOnce(&mut StateFile)) {
-        let written = self.state_file(|file| {
-            set(file);
-            file.set_fabric(&self.fabric.state());
-            file.write()
-        });
-        if let Err(why) = written {
-            *self.unsaved.lock().expect("no holder panics") = Some(why);
-        }
-    }
-
-    fn kept_member(&self, node: NodeId) -> Option<KeptMember> {
-        self.state_file(|file| file.rack.members.get(&node.0).copied())
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {

@@ -17,7 +17,7 @@ use rackweave_wire::Headers;
 use rackweave_wire::fabric::message::{ENTRY_LEN, PIECE_HEADER_LEN, PieceHeader, Word};
 use zerocopy::FromBytes;
 
-const UNITS: [(NodeId, Role); 2] = [(NodeId(0), Role::Compute), (NodeId(1), Role::Storage)];
+const NODES: [(NodeId, Role); 2] = [(NodeId(0), Role::Compute), (NodeId(1), Role::Storage)];
 const TEXT: &[u8] = b"which orders are late?";
 
 struct Sending(Sender, bool);
@@ -55,7 +55,7 @@ impl Actor for Receiving {
     }
 }
 
-/// Both units' ends, made as after a handshake.
+/// Both nodes' ends, made as after a handshake.
 fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connection> {
     let config = MessagingConfig {
         receive_buffers: 2,
@@ -63,19 +63,19 @@ fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connectio
         keepalive: Duration::ZERO,
         ..MessagingConfig::default()
     };
-    let terms = UNITS.map(|(node, _)| {
+    let terms = NODES.map(|(node, _)| {
         let address = Address::of_node(node);
         NodeTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
     });
     let (mut rng, memory) = (KeyRng::seeded(Rng::new(1)), rack.memory().clone());
     let prepared = [0, 1].map(|at| {
-        let (node, role) = UNITS[at];
+        let (node, role) = NODES[at];
         let agreed = Agreed::new(role, terms[at], terms[1 - at]).unwrap();
         let mut nic = rack.nic_mut(node).unwrap();
         Prepared::new(&mut *nic, &memory, &config, &agreed, &mut rng).unwrap()
     });
     let keys = prepared.each_ref().map(Prepared::keys);
-    for ((node, _), keys) in UNITS.iter().zip(&keys) {
+    for ((node, _), keys) in NODES.iter().zip(&keys) {
         let ip = Address::of_node(*node).ip;
         let info = (keys.buffer_info.address, keys.buffer_info.rkey);
         places.enter(ip, info, |at| format!("entry {}", at / ENTRY_LEN));
@@ -83,7 +83,7 @@ fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connectio
         places.enter(ip, receive, |at| format!("receive buffer {}", at / 1024));
     }
     let now = rack.now();
-    let ends = prepared.into_iter().zip([&keys[1], &keys[0]]).zip(UNITS);
+    let ends = prepared.into_iter().zip([&keys[1], &keys[0]]).zip(NODES);
     ends.map(|((one, theirs), (node, _))| {
         let mut nic = rack.nic_mut(node).unwrap();
         one.connect(now, &mut *nic, theirs).unwrap()

@@ -1,6 +1,6 @@
 //! One item's path through a shuffle of two producers and two consumers.
 //!
-//! The test plays the units: it stores words where a producer and a consumer would, and does
+//! The test plays the nodes: it stores words where a producer and a consumer would, and does
 //! nothing else. All packets are the switch's and the NICs'.
 
 use super::capture::Recording;
@@ -16,7 +16,7 @@ use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::Headers;
 use rackweave_wire::fabric::ring::{
-    COMMIT_RECORD, CommitRecord, ITEMS, SWITCH_WORD, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    COMMIT_RECORD, CommitRecord, ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchWord,
 };
 
 const ITEM: u32 = 64;
@@ -66,12 +66,12 @@ fn create(rack: &mut SimulatedRack) -> FlowRings {
 
 fn places(rings: &FlowRings) -> NamedRegions {
     let mut places = NamedRegions::default();
-    let mut enter = |ring: &Ring, name: String, unit: &'static str, switch: &'static str| {
+    let mut enter = |ring: &Ring, name: String, node: &'static str, switch: &'static str| {
         let RegionName { address, rkey, .. } = ring.region;
         let slots = u64::from(ring.slots);
         places.enter(Address::of_node(ring.node).ip, (address, rkey), move |at| {
             let what = match at {
-                UNIT_WORD => unit.to_owned(),
+                NODE_WORD => node.to_owned(),
                 COMMIT_RECORD => format!("commit record and {switch}"),
                 SWITCH_WORD => switch.to_owned(),
                 _ => {
@@ -117,8 +117,8 @@ impl Scene for FlowScene {
                     "producer {producer}, tail {tail}; {head}, {state:?}"
                 ))
             }
-            "head" if of_producer => unit(word(0)?),
-            "tail" if !of_producer => unit(word(0)?),
+            "head" if of_producer => node_word(word(0)?),
+            "tail" if !of_producer => node_word(word(0)?),
             "head" | "tail" => {
                 let SwitchWord { counter, state } = word(0)?.try_into().ok()?;
                 Some(format!("{counter}, {state:?}"))
@@ -128,12 +128,12 @@ impl Scene for FlowScene {
     }
 }
 
-fn unit(word: u64) -> Option<String> {
-    let UnitWord { counter, state } = word.try_into().ok()?;
+fn node_word(word: u64) -> Option<String> {
+    let NodeWord { counter, state } = word.try_into().ok()?;
     Some(format!("{counter}, {state:?}"))
 }
 
-/// A unit's action: a store of a word into its own memory.
+/// A node's action: a store of a word into its own memory.
 fn store(rack: &mut SimulatedRack, ring: &Ring, offset: u64, word: u64) {
     let (node, rkey, bytes) = (ring.node, ring.region.rkey, ring.order.to_bytes(word));
     rack.control(|_, site| site.store_word(node, rkey, offset, bytes));
@@ -157,21 +157,21 @@ fn an_item_goes_from_its_producer_to_the_consumer_it_was_pushed_for() {
     let (source, target) = (&rings.producers[1][0], &rings.consumers[1]);
     let recording = Recording::begin(&mut rack);
     store(&mut rack, source, ITEMS, u64::from_le_bytes(*b"an item\0"));
-    let head = UnitWord {
+    let head = NodeWord {
         counter: 1,
-        state: UnitState::Open,
+        state: NodeState::Open,
     };
-    store(&mut rack, source, UNIT_WORD, head.into());
+    store(&mut rack, source, NODE_WORD, head.into());
     rest(&mut rack, Duration::from_millis(1));
     let seen = SwitchWord::try_from(load(&mut rack, target, SWITCH_WORD)).unwrap();
     assert_eq!(seen.counter, 1, "the consumer sees one item");
     let item = load(&mut rack, target, ITEMS);
     assert_eq!(item, u64::from_le_bytes(*b"an item\0"));
-    let tail = UnitWord {
+    let tail = NodeWord {
         counter: 1,
-        state: UnitState::Open,
+        state: NodeState::Open,
     };
-    store(&mut rack, target, UNIT_WORD, tail.into());
+    store(&mut rack, target, NODE_WORD, tail.into());
     rest(&mut rack, Duration::from_millis(1));
     let seen = recording.end(&mut rack);
 

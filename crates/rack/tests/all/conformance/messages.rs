@@ -1,4 +1,4 @@
-//! Messages between units.
+//! Messages between nodes.
 
 use super::AMPLE;
 use rackweave_endpoint::messaging::MessagingConfig;

@@ -157,7 +157,7 @@ impl Channel {
 }
 
 impl Connection {
-    /// Whether all its channels have to end well at both units.
+    /// Whether all its channels have to end well at both nodes.
     fn must_end_well(&self) -> bool {
         let nothing = |lists: &[Vec<u16>; 2]| lists.iter().all(Vec::is_empty);
         self.opened == [true, true]
@@ -166,9 +166,9 @@ impl Connection {
             && nothing(&self.lies)
     }
 
-    /// Whether a unit has a cause for the end that it reports.
-    fn has_reason(&self, unit: Peer, how: Ended, broken: u16) -> bool {
-        let (mine, theirs) = (unit.at(), unit.peer().at());
+    /// Whether a node has a cause for the end that it reports.
+    fn has_reason(&self, peer: Peer, how: Ended, broken: u16) -> bool {
+        let (mine, theirs) = (peer.at(), peer.other().at());
         let peer_is_gone = !self.opened[theirs] || self.ended[theirs].is_some();
         match how {
             Ended::Well | Ended::Died => true,
@@ -178,7 +178,7 @@ impl Connection {
             Ended::ClosedThere(reason) => match self.ended[theirs] {
                 Some(Ended::ClosedHere(there)) => there == reason,
                 Some(Ended::Broken) => reason == broken,
-                // A rogue unit writes what it likes, and a dead one reports nothing.
+                // A rogue node writes what it likes, and a dead one reports nothing.
                 None | Some(Ended::Died) => {
                     self.wanted[theirs].contains(&reason)
                         || self.lies[mine].contains(&reason)
@@ -217,17 +217,17 @@ impl MessageHistory {
         let mut summary = MessageSummary::default();
         let connections = core::mem::take(&mut self.connections);
         for (&connection, entry) in &connections {
-            for unit in [Peer::Compute, Peer::Storage] {
-                let Some(how) = entry.ended[unit.at()] else {
+            for peer in [Peer::Compute, Peer::Storage] {
+                let Some(how) = entry.ended[peer.at()] else {
                     continue;
                 };
-                if !entry.has_reason(unit, how, self.broken) {
-                    let peer = entry.ended[unit.peer().at()];
+                if !entry.has_reason(peer, how, self.broken) {
+                    let other = entry.ended[peer.other().at()];
                     self.violations.push(MessageViolation::NoReason {
                         connection,
-                        unit,
-                        how,
                         peer,
+                        how,
+                        other,
                     });
                 }
             }
@@ -250,7 +250,7 @@ impl MessageHistory {
         for (&name, channel) in channels {
             let connection = &connections[&name.connection];
             for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {
-                if !connection.opened[name.unit(end).at()] {
+                if !connection.opened[name.peer(end).at()] {
                     continue;
                 }
                 let mut fail = |fault| self.violations.push(MessageViolation::Channel(name, fault));

@@ -1,5 +1,5 @@
-//! The checker of messages between two units: each is delivered at most once, whole and in order,
-//! none is invented; and where some were not delivered, both units know.
+//! The checker of messages between two nodes: each is delivered at most once, whole and in order,
+//! none is invented; and where some were not delivered, both nodes know.
 //!
 //! The programs at both ends of every channel report what they do and see, in the order in which it
 //! happens: messages begun, written and finished, pieces looked at and released, the progress
@@ -13,8 +13,8 @@
 //! - if a sender is notified that all was consumed, all was released; what was reported as arrived
 //!   can be read although the connection is closed;
 //! - the end comes after the last message, and only if the sender has announced it;
-//! - a channel ends well at both units, unless something was done to its connection or the network:
-//!   then each end that did not end well gives a reason, and that reason exists: one of the unit's
+//! - a channel ends well at both nodes, unless something was done to its connection or the network:
+//!   then each end that did not end well gives a reason, and that reason exists: one of the node's
 //!   program, a violation by the peer, the end of the peer, or a broken network.
 
 mod content;
@@ -31,18 +31,18 @@ use core::fmt;
 use judge::Judged;
 use std::collections::BTreeMap;
 
-/// One of the two units of a connection.
+/// One of the two nodes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Peer {
-    /// The unit that dialled.
+    /// The node that dialled.
     Compute,
-    /// The unit that listened.
+    /// The node that listened.
     Storage,
 }
 
 impl Peer {
     /// The other one.
-    pub const fn peer(self) -> Self {
+    pub const fn other(self) -> Self {
         match self {
             Self::Compute => Self::Storage,
             Self::Storage => Self::Compute,
@@ -62,9 +62,9 @@ impl Peer {
 pub struct ChannelName {
     /// The connection.
     pub connection: u32,
-    /// The sending unit.
+    /// The sending node.
     pub sender: Peer,
-    /// Its number among those of that unit.
+    /// Its number among those of that node.
     pub number: u8,
 }
 
@@ -83,21 +83,21 @@ impl fmt::Display for ChannelName {
 pub enum ChannelEnd {
     /// Where messages are sent.
     Sending,
-    /// The sending end.
+    /// Where they arrive.
     Receiving,
 }
 
 impl ChannelName {
-    /// The receiving end.
-    pub const fn unit(self, end: ChannelEnd) -> Peer {
+    /// The node at this end.
+    pub const fn peer(self, end: ChannelEnd) -> Peer {
         match end {
             ChannelEnd::Sending => self.sender,
-            ChannelEnd::Receiving => self.sender.peer(),
+            ChannelEnd::Receiving => self.sender.other(),
         }
     }
 }
 
-/// The unit at this end.
+/// A piece of a message, as its receiver sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenPiece<'a> {
     /// The opcode that it claims for the message.
@@ -117,13 +117,13 @@ pub struct SeenPiece<'a> {
 pub enum Ended {
     /// A sender was notified that all was consumed; a receiver has seen the end.
     Well,
-    /// The connection is closed, by this unit, for the reason with this number.
+    /// The connection is closed, by this node, for the reason with this number.
     ClosedHere(u16),
     /// The connection is closed, by the peer.
     ClosedThere(u16),
     /// The network or the peer is gone.
     Broken,
-    /// The unit died.
+    /// The node died.
     Died,
 }
 
@@ -134,13 +134,13 @@ pub struct MessageSummary {
     pub messages: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Connections that both units opened.
+    /// Connections that both nodes opened.
     pub connections: u64,
-    /// Of those: closed for a reason of a unit's own program.
+    /// Of those: closed for a reason of a node's own program.
     pub closed: u64,
-    /// Of those: closed because a unit violated the protocol.
+    /// Of those: closed because a node violated the protocol.
     pub accused: u64,
-    /// Of those: broken, or ended by the death of a unit.
+    /// Of those: broken, or ended by the death of a node.
     pub broken: u64,
 }
 
@@ -155,17 +155,17 @@ pub struct MessageHistory {
     violations: Found<MessageViolation>,
 }
 
-/// The state of a connection. Pairs are by unit.
+/// The state of a connection. Pairs are by node.
 #[derive(Debug, Default)]
 struct Connection {
     opened: [bool; 2],
-    /// Something may be done to the network or a unit.
+    /// Something may be done to the network or a node.
     may_break: bool,
-    /// Reasons for which a unit's program closes it.
+    /// Reasons for which a node's program closes it.
     wanted: [Vec<u16>; 2],
-    /// Reasons for which the other unit has to close it because this one violated the protocol.
+    /// Reasons for which the other node has to close it because this one violated the protocol.
     lies: [Vec<u16>; 2],
-    /// How it ended for the unit, if not well.
+    /// How it ended for the node, if not well.
     ended: [Option<Ended>; 2],
 }
 
@@ -225,7 +225,7 @@ impl Channel {
 
 impl MessageHistory {
     /// A history of messages whose bytes follow from `seed`. `broken` is the reason number that a
-    /// unit gives when its network is broken.
+    /// node gives when its network is broken.
     pub fn new(seed: u64, broken: u16) -> Self {
         Self {
             seed,
@@ -236,14 +236,14 @@ impl MessageHistory {
         }
     }
 
-    /// Records that a unit has opened its end of a connection, with these numbers of channels on
+    /// Records that a node has opened its end of a connection, with these numbers of channels on
     /// which it sends and receives. `may_break`: something may be done to it, its peer or the
     /// network.
-    pub fn open(&mut self, connection: u32, unit: Peer, channels: (u8, u8), may_break: bool) {
+    pub fn open(&mut self, connection: u32, peer: Peer, channels: (u8, u8), may_break: bool) {
         let entry = self.connections.entry(connection).or_default();
-        entry.opened[unit.at()] = true;
+        entry.opened[peer.at()] = true;
         entry.may_break |= may_break;
-        for (sender, count) in [(unit, channels.0), (unit.peer(), channels.1)] {
+        for (sender, count) in [(peer, channels.0), (peer.other(), channels.1)] {
             for number in 0..count {
                 let name = ChannelName {
                     connection,
@@ -255,17 +255,17 @@ impl MessageHistory {
         }
     }
 
-    /// Records that a unit's program closes the connection for the reason with this number.
-    pub fn wants_close(&mut self, connection: u32, unit: Peer, reason: u16) {
+    /// Records that a node's program closes the connection for the reason with this number.
+    pub fn wants_close(&mut self, connection: u32, peer: Peer, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
-        entry.wanted[unit.at()].push(reason);
+        entry.wanted[peer.at()].push(reason);
     }
 
-    /// Records that a unit violates the protocol so that its peer must close the connection, with
+    /// Records that a node violates the protocol so that its peer must close the connection, with
     /// this reason.
-    pub fn lies(&mut self, connection: u32, unit: Peer, reason: u16) {
+    pub fn lies(&mut self, connection: u32, peer: Peer, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
-        entry.lies[unit.at()].push(reason);
+        entry.lies[peer.at()].push(reason);
     }
 
     /// Lets `judge` check an event on a channel.
@@ -362,10 +362,10 @@ impl MessageHistory {
 
     /// Records how an end of a channel ended. The first report counts.
     pub fn ended(&mut self, name: ChannelName, end: ChannelEnd, how: Ended) {
-        let unit = name.unit(end);
+        let peer = name.peer(end);
         let entry = self.connections.entry(name.connection).or_default();
         if how != Ended::Well {
-            let before = *entry.ended[unit.at()].get_or_insert(how);
+            let before = *entry.ended[peer.at()].get_or_insert(how);
             if before != how && before != Ended::Died && how != Ended::Died {
                 let fault = ChannelFault::TwoReasons { end, before, how };
                 self.violations.push(MessageViolation::Channel(name, fault));
@@ -374,14 +374,14 @@ impl MessageHistory {
         self.with(name, |channel, _| channel.ended(end, how));
     }
 
-    /// Records that a unit of a connection has died, which ends everything there that had not
+    /// Records that a node of a connection has died, which ends everything there that had not
     /// ended.
-    pub fn died(&mut self, connection: u32, unit: Peer) {
+    pub fn died(&mut self, connection: u32, peer: Peer) {
         let names: Vec<_> = self.names(connection).collect();
         for name in names {
             for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {
                 let ended = self.channels[&name].ended[end as usize];
-                if name.unit(end) == unit && ended.is_none() {
+                if name.peer(end) == peer && ended.is_none() {
                     self.ended(name, end, Ended::Died);
                 }
             }

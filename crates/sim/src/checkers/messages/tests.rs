@@ -62,7 +62,7 @@ fn well(history: &mut MessageHistory) {
 fn end_all(history: &mut MessageHistory, compute: Ended, storage: Ended) {
     for name in [UP, DOWN] {
         for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {
-            let how = match name.unit(end) {
+            let how = match name.peer(end) {
                 Peer::Compute => compute,
                 Peer::Storage => storage,
             };
@@ -211,7 +211,7 @@ fn an_error_needs_a_reason() {
         end_all(&mut history, compute, storage);
         check(history, |v| matches!(v, ChannelFault::EndedIll { .. }));
     }
-    // Closed for a reason that neither unit has, although much may happen.
+    // Closed for a reason that neither node has, although much may happen.
     let mut history = opened(true);
     end_all(&mut history, Ended::ClosedHere(4), Ended::ClosedThere(4));
     check_any(history, |v| matches!(v, MessageViolation::NoReason { .. }));

@@ -11,20 +11,20 @@ pub enum MessageViolation {
     /// A violation on a channel.
     #[error("{0}: {1}")]
     Channel(ChannelName, ChannelFault),
-    /// A unit reports that a connection ended for a reason that did not exist.
+    /// A node reports that a connection ended for a reason that did not exist.
     #[error(
-        "connection {connection} ended for the {unit:?} unit with {how:?}, without reason; for its \
-         peer: {peer:?}"
+        "connection {connection} ended for the {peer:?} node with {how:?}, without reason; for its \
+         peer: {other:?}"
     )]
     NoReason {
         /// The connection.
         connection: u32,
-        /// The unit.
-        unit: Peer,
+        /// The node.
+        peer: Peer,
         /// What it reports.
         how: Ended,
         /// What the peer reports.
-        peer: Option<Ended>,
+        other: Option<Ended>,
     },
 }
 
@@ -110,8 +110,8 @@ pub enum ChannelFault {
         /// Which end.
         end: ChannelEnd,
     },
-    /// A unit gives two different reasons.
-    #[error("the {end:?} end ended with {how:?}; its unit said {before:?} before")]
+    /// A node gives two different reasons.
+    #[error("the {end:?} end ended with {how:?}; its node said {before:?} before")]
     TwoReasons {
         /// Which end.
         end: ChannelEnd,

@@ -13,7 +13,7 @@ use rackweave_wire::fabric::page::{
 };
 use rackweave_wire::fabric::query::Progress;
 use rackweave_wire::fabric::ring::{
-    ByteOrder, CommitRecord, SwitchState, SwitchWord, UnitState, UnitWord,
+    ByteOrder, CommitRecord, NodeState, NodeWord, SwitchState, SwitchWord,
 };
 use rackweave_wire::fabric::rpc::{self, CallHeader, CallId, MessageHeader, MessageKind};
 use rackweave_wire::fabric::sequencer;
@@ -62,9 +62,9 @@ pub fn all() -> Vec<Example> {
 }
 
 fn rings() -> Vec<Example> {
-    let unit = UnitWord {
+    let node = NodeWord {
         counter: 258,
-        state: UnitState::Finished,
+        state: NodeState::Finished,
     };
     let record = CommitRecord {
         producer: 1,
@@ -74,18 +74,18 @@ fn rings() -> Vec<Example> {
         counter: 9,
         state: SwitchState::Open,
     };
-    let unit_again = |bytes: &[u8]| {
-        let unit = UnitWord::try_from(word(bytes, 0)?).ok()?;
-        Some(words(&[unit.into()]))
+    let node_word_again = |bytes: &[u8]| {
+        let node = NodeWord::try_from(word(bytes, 0)?).ok()?;
+        Some(words(&[node.into()]))
     };
     vec![
-        example("ring-unit-word", words(&[unit.into()]), unit_again),
+        example("ring-node-word", words(&[node.into()]), node_word_again),
         example(
-            "ring-unit-word-big-endian",
-            ByteOrder::Big.to_bytes(unit.into()),
+            "ring-node-word-big-endian",
+            ByteOrder::Big.to_bytes(node.into()),
             |bytes| {
-                let unit = UnitWord::try_from(ByteOrder::Big.from_bytes(bytes.try_into().ok()?));
-                Some(ByteOrder::Big.to_bytes(unit.ok()?.into()).to_vec())
+                let node = NodeWord::try_from(ByteOrder::Big.from_bytes(bytes.try_into().ok()?));
+                Some(ByteOrder::Big.to_bytes(node.ok()?.into()).to_vec())
             },
         ),
         example(

@@ -3,7 +3,7 @@
 use rackweave_base::{Block, Memory, Rng};
 use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, RingLayout};
 use rackweave_wire::fabric::ring::{
-    self, ByteOrder, ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
+    self, ByteOrder, ITEMS, NODE_WORD, NodeState, NodeWord, SWITCH_WORD, SwitchState, SwitchWord,
 };
 
 /// A flow from several producers to several consumers, with one ring per pair on the producers'
@@ -33,8 +33,8 @@ impl Ring {
             counter: 0,
         };
         // Memory that was never written is not a valid word.
-        let bytes = layout.order.to_bytes(UnitWord::default().into());
-        ring.block.write(UNIT_WORD as usize, &bytes);
+        let bytes = layout.order.to_bytes(NodeWord::default().into());
+        ring.block.write(NODE_WORD as usize, &bytes);
         ring.say(SwitchState::Open);
         ring
     }
@@ -48,10 +48,10 @@ impl Ring {
         self.block.write(SWITCH_WORD as usize, &bytes);
     }
 
-    fn heard(&self) -> UnitWord {
+    fn heard(&self) -> NodeWord {
         let mut bytes = [0; 8];
-        self.block.read(UNIT_WORD as usize, &mut bytes);
-        UnitWord::try_from(self.layout.order.from_bytes(bytes)).unwrap()
+        self.block.read(NODE_WORD as usize, &mut bytes);
+        NodeWord::try_from(self.layout.order.from_bytes(bytes)).unwrap()
     }
 
     /// Offset of the item with this counter.
@@ -106,7 +106,7 @@ impl FakeFlow {
             self.shuttle(from, at, items);
             let is_over = |rings: &Vec<Ring>| {
                 let word = rings[at].heard();
-                word.state == UnitState::Finished && word.counter == rings[at].counter
+                word.state == NodeState::Finished && word.counter == rings[at].counter
             };
             if self.sources.iter().all(is_over) {
                 self.targets[at].say(SwitchState::Ended);
@@ -155,6 +155,6 @@ impl FakeFlow {
 
     /// Whether a consumer has left.
     pub fn has_left(&self, consumer: usize) -> bool {
-        self.targets[consumer].heard().state == UnitState::Finished
+        self.targets[consumer].heard().state == NodeState::Finished
     }
 }

@@ -1,7 +1,7 @@
 //! The threads of a point in real time.
 
 use super::super::data::Data;
-use super::super::units::holds;
+use super::super::node_pair::holds;
 use super::super::ways::Outlet;
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::SingleBuffer;

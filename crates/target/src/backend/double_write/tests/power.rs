@@ -208,7 +208,7 @@ impl Run {
     }
 
     fn run(&mut self) -> Result<(), String> {
-        let cut = self.rng.unit() * 0.1;
+        let cut = self.rng.fraction() * 0.1;
         for _ in 0..COMMANDS {
             for _ in 0..self.rng.below(4) {
                 self.submit();

@@ -1,4 +1,4 @@
-//! A unit: it makes and accepts calls, and exchanges messages on its connections.
+//! A node: it makes and accepts calls, and exchanges messages on its connections.
 
 use super::forger::{Forged, Forger};
 use super::misbehaviour::{Misbehaviour, Nonsense};
@@ -17,14 +17,14 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::{Mtu, Verbs};
 use std::rc::Rc;
 
-/// Interval at which a unit looks for incoming calls.
+/// Interval at which a node looks for incoming calls.
 const LOOK: Duration = Duration::from_micros(5);
 
-/// A unit of a node.
-pub(super) struct UnitActor {
+/// The program of a node.
+pub(super) struct NodeActor {
     shared: Rc<Shared>,
     node: NodeId,
-    unit: Peer,
+    peer: Peer,
     role: Role,
     config: MessagingConfig,
     terms: NodeTerms,
@@ -43,7 +43,7 @@ struct Handshake {
     call: Rc<Call>,
     stream: Rc<Stream>,
     machine: Machine,
-    /// When the unit gives up the handshake.
+    /// When the node gives up the handshake.
     until: Option<Instant>,
 }
 
@@ -54,19 +54,19 @@ enum Outcome {
     Over,
 }
 
-impl UnitActor {
+impl NodeActor {
     pub fn new(shared: Rc<Shared>, now: Instant, node: NodeId) -> Self {
-        let plan = &shared.plan.units[usize::from(node.0)];
+        let plan = &shared.plan.nodes[usize::from(node.0)];
         let (role, config) = (plan.role, plan.config.clone());
         let mut rng = Rng::new(shared.plan.seed ^ now.as_nanos() << 8 ^ u64::from(node.0));
         let address = Address::of_node(node);
         let mtu =
             Mtu::from_bytes(shared.plan.config.nic.mtu).expect("a configuration has one of these");
-        // All units of a rack know its name, or accept any.
+        // All nodes of a rack know its name, or accept any.
         let fabric = shared.plan.seed | 1;
         let terms = NodeTerms::new(&config, fabric, address.ip, address.mac, mtu);
         Self {
-            unit: match role {
+            peer: match role {
                 Role::Compute => Peer::Compute,
                 Role::Storage => Peer::Storage,
             },
@@ -112,7 +112,7 @@ impl UnitActor {
         let misbehaviour = call
             .plan
             .misbehaviour
-            .filter(|(unit, _)| *unit == self.unit);
+            .filter(|(peer, _)| *peer == self.peer);
         let machine = match (misbehaviour, self.role) {
             (Some((_, misbehaviour)), role) => Machine::Forger(Box::new(Forger::new(
                 role,
@@ -126,7 +126,7 @@ impl UnitActor {
                 Machine::Sound(Box::new(sound))
             }
         };
-        let gives_up = call.plan.gives_up.filter(|(unit, _)| *unit == self.unit);
+        let gives_up = call.plan.gives_up.filter(|(peer, _)| *peer == self.peer);
         self.handshakes.push(Handshake {
             call,
             stream,
@@ -137,7 +137,7 @@ impl UnitActor {
 
     /// Advances a handshake.
     fn shake(&mut self, now: Instant, nic: &mut dyn Verbs, hands: &mut Handshake) -> Outcome {
-        while let Some(came) = hands.stream.read(now, self.unit) {
+        while let Some(came) = hands.stream.read(now, self.peer) {
             match (&mut hands.machine, came) {
                 (Machine::Sound(sound), Came::Bytes(bytes)) => sound.handle_bytes(now, &bytes),
                 (Machine::Sound(sound), Came::End) => sound.handle_end(now),
@@ -151,7 +151,7 @@ impl UnitActor {
             Machine::Sound(sound) if gives_up => {
                 match self.role {
                     Role::Compute => sound.abandon(nic),
-                    Role::Storage => sound.refuse(RefusalCode::Stopping, "the unit stops"),
+                    Role::Storage => sound.refuse(RefusalCode::Stopping, "the node stops"),
                 }
                 (Ok(None), sound.poll_send(), true)
             }
@@ -162,32 +162,32 @@ impl UnitActor {
             Machine::Forger(forger) => {
                 let forged = forger.poll(now, nic, memory, keys);
                 if let Some(bytes) = forger.poll_send() {
-                    hands.stream.write(now, self.unit, &bytes);
+                    hands.stream.write(now, self.peer, &bytes);
                 }
                 return self.forged(now, forged, hands);
             }
         };
         if let Some(bytes) = sends {
-            hands.stream.write(now, self.unit, &bytes);
+            hands.stream.write(now, self.peer, &bytes);
         }
         match outcome {
             Ok(None) if !ends => Outcome::Waiting,
             Ok(None) => {
                 count(&self.shared.counts.refused);
-                hands.stream.end(now, self.unit);
+                hands.stream.end(now, self.peer);
                 Outcome::Over
             }
             Ok(Some(connection)) => {
                 if self.rng.chance(0.5) {
-                    hands.stream.end(now, self.unit);
+                    hands.stream.end(now, self.peer);
                 }
                 let (shared, call) = (self.shared.clone(), hands.call.clone());
                 let rng = self.rng.fork("side");
-                let side = Side::new(shared, call, self.unit, connection, rng);
+                let side = Side::new(shared, call, self.peer, connection, rng);
                 Outcome::Connected(Box::new(side))
             }
             Err(error) => {
-                hands.stream.end(now, self.unit);
+                hands.stream.end(now, self.peer);
                 self.judge(now, &hands.call, &error);
                 Outcome::Over
             }
@@ -201,20 +201,20 @@ impl UnitActor {
                 if let Machine::Forger(forger) = &hands.machine
                     && forger.ends()
                 {
-                    hands.stream.end(now, self.unit);
+                    hands.stream.end(now, self.peer);
                 }
                 Outcome::Over
             }
             Forged::Connected(rogue) => {
                 let (shared, call) = (self.shared.clone(), hands.call.clone());
                 let rng = self.rng.fork("side");
-                let side = Side::rogue(shared, call, self.unit, *rogue, rng);
+                let side = Side::rogue(shared, call, self.peer, *rogue, rng);
                 Outcome::Connected(Box::new(side))
             }
         }
     }
 
-    /// Checks whether a handshake of an honest unit may have failed with this error.
+    /// Checks whether a handshake of an honest node may have failed with this error.
     fn judge(&self, now: Instant, call: &Call, error: &HandshakeError) {
         let (code, plan) = (error.code(), &call.plan);
         let nonsense: Option<Nonsense> = match plan.misbehaviour {
@@ -226,7 +226,7 @@ impl UnitActor {
         }
         let interrupted = match code {
             RefusalCode::TooLate | RefusalCode::Stopping => true,
-            // A unit that gives up sends its refusal without waiting for its turn.
+            // A node that gives up sends its refusal without waiting for its turn.
             RefusalCode::OutOfOrder => plan.gives_up.is_some(),
             _ => false,
         };
@@ -252,7 +252,7 @@ impl UnitActor {
                 Machine::Sound(sound) => sound.poll_timeout(),
                 Machine::Forger(forger) => Some(forger.deadline()),
             };
-            let next = hands.stream.next_at(self.unit);
+            let next = hands.stream.next_at(self.peer);
             limit.into_iter().chain(next).chain(hands.until)
         });
         let sides = self.sides.iter().filter_map(|side| side.due(now));
@@ -270,14 +270,14 @@ fn settle(shaken: Shaken) -> Result<Option<Connection>, HandshakeError> {
     }
 }
 
-impl Actor for UnitActor {
+impl Actor for NodeActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
         self.meet(now);
         for mut hands in core::mem::take(&mut self.handshakes) {
             match self.shake(now, context.nic(), &mut hands) {
                 Outcome::Waiting => self.handshakes.push(hands),
-                Outcome::Over => hands.call.set_over(self.unit),
+                Outcome::Over => hands.call.set_over(self.peer),
                 Outcome::Connected(side) => self.sides.push(*side),
             }
         }
@@ -285,7 +285,7 @@ impl Actor for UnitActor {
         self.sides.retain_mut(|side| {
             let over = side.step(now, nic);
             if over {
-                side.call().set_over(side.unit());
+                side.call().set_over(side.peer());
             }
             !over
         });

@@ -1,4 +1,4 @@
-//! A connection to the unit in a guest: lines of text, as `guest/unit` describes them.
+//! A connection to the program `guest/node` in a guest: lines of text, which that file describes.
 
 use crate::failure::{Doing, Failure, Outcome};
 use rackweave_verbs::Access;
@@ -9,13 +9,13 @@ use std::time::Duration;
 /// Maximum time for an answer in addition to the wait in the request itself.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// A connection to a guest's unit.
+/// A connection to a guest's node.
 pub struct GuestNode {
     guest: u8,
     reader: BufReader<TcpStream>,
 }
 
-/// The answer of a unit: `name=value` pairs.
+/// The answer of a node: `name=value` pairs.
 pub struct Answer {
     guest: u8,
     request: String,
@@ -23,7 +23,7 @@ pub struct Answer {
 }
 
 impl GuestNode {
-    /// Connects to the unit of `guest`, which listens at `port` of this host.
+    /// Connects to the node of `guest`, which listens at `port` of this host.
     pub fn connect(guest: u8, port: u16) -> Outcome<Self> {
         let what = || format!("connecting to guest {guest} at port {port}");
         let stream = TcpStream::connect(("127.0.0.1", port)).doing(what())?;
@@ -109,7 +109,7 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Access rights in the unit's notation.
+/// Access rights in the node's notation.
 pub fn letters(access: Access) -> String {
     let names = [
         (Access::LOCAL_WRITE, 'l'),

@@ -1,4 +1,4 @@
-//! Both units with their ends, and successive measurements on them.
+//! Both nodes with their ends, and successive measurements on them.
 
 use super::actors::{Report, Sending, Taking, Thread};
 use super::data::Data;
@@ -28,7 +28,7 @@ const TIME_MAX: Duration = Duration::from_secs(400);
 const REST: Duration = Duration::from_micros(20);
 
 /// A rack with the ends of a shape.
-pub struct Units {
+pub struct NodePair {
     rack: SimulatedRack,
     shape: Shape,
     threads: Threads,
@@ -36,12 +36,12 @@ pub struct Units {
     measured: usize,
 }
 
-/// Seconds since the storage unit had the data.
+/// Seconds since the storage node had the data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Took {
     /// Until all bytes were in their final place: consumed, if they are consumed.
     pub all: f64,
-    /// Until the storage unit learned that the last WRITE had ended.
+    /// Until the storage node learned that the last WRITE had ended.
     pub writing: f64,
 }
 
@@ -59,7 +59,7 @@ fn shared<T>(value: T) -> Shared<T> {
     Rc::new(RefCell::new(value))
 }
 
-impl Units {
+impl NodePair {
     /// Builds the testbed; `seed` determines everything random.
     pub fn new(shape: Shape, seed: u64) -> Result<Self> {
         let rack = testbed::rack(seed, ends::memory_of(&shape))?;

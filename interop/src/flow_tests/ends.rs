@@ -4,8 +4,8 @@
 use super::rack::RackSite;
 use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use crate::guest::Guest;
+use crate::guest_node::GuestNode;
 use crate::pattern::item;
-use crate::unit::GuestNode;
 use rackweave_base::NodeId;
 use rackweave_controller::Ring;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingLayout, Taken};
@@ -43,12 +43,12 @@ impl Ends<'_> {
     pub fn producer(&mut self, producer: u32, rings: &[Ring]) -> Outcome<End> {
         let ring = &rings[0];
         let count = self.count;
-        if let Some(unit) = self.unit(ring.node)? {
+        if let Some(node) = self.guest_node(ring.node)? {
             let numbers: Outcome<Vec<String>> = rings.iter().map(|r| self.number(r)).collect();
             let (size, slots, regions) = (ring.item_size, ring.slots, numbers?.join(" "));
             let seconds = PATIENCE.as_secs();
             let request = format!("produce {size} {slots} {count} {producer} {seconds} {regions}");
-            return Ok(End::Guest(unit, request));
+            return Ok(End::Guest(node, request));
         }
         let make = |ring: &Ring| {
             let block = self.site.regions().block(ring.node, ring.region.rkey);
@@ -63,11 +63,11 @@ impl Ends<'_> {
     /// The consumer of `ring`, to which this many producers send.
     pub fn consumer(&mut self, ring: &Ring, producers: usize) -> Outcome<End> {
         let count = self.count;
-        if let Some(unit) = self.unit(ring.node)? {
+        if let Some(node) = self.guest_node(ring.node)? {
             let (size, slots, region) = (ring.item_size, ring.slots, self.number(ring)?);
             let seconds = PATIENCE.as_secs();
             let request = format!("consume {size} {slots} {count} {producers} {seconds} {region}");
-            return Ok(End::Guest(unit, request));
+            return Ok(End::Guest(node, request));
         }
         let block = self.site.regions().block(ring.node, ring.region.rkey);
         let block = block.ok_or_else(|| no_region(ring))?;
@@ -76,9 +76,9 @@ impl Ends<'_> {
         Ok(End::OurConsumer(consumer, producers))
     }
 
-    fn unit(&self, node: NodeId) -> Outcome<Option<GuestNode>> {
+    fn guest_node(&self, node: NodeId) -> Outcome<Option<GuestNode>> {
         let guest = self.guests.get(usize::from(node.0));
-        guest.map(Guest::unit).transpose()
+        guest.map(Guest::node).transpose()
     }
 
     fn number(&mut self, ring: &Ring) -> Outcome<String> {
@@ -107,7 +107,7 @@ impl End {
         match self {
             End::OurProducer(producer, rings) => produce(producer, rings, count),
             End::OurConsumer(consumer, producers) => consume(consumer, producers, count),
-            End::Guest(mut unit, request) => unit.ask(&request).map(drop),
+            End::Guest(mut node, request) => node.ask(&request).map(drop),
         }
     }
 }

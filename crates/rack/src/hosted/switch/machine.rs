@@ -1,0 +1,60 @@
+//! The switch and its links, as the machine that a pump drives.
+
+use super::minder::News;
+use crate::config::RackConfig;
+use crate::hosted::ports::Unplugged;
+use crate::hosted::pump::LinkedMachine;
+use crate::linked::LinkedSwitch;
+use rackweave_base::{Instant, PortId};
+use rackweave_link::Link;
+use rackweave_programs::Pipeline;
+use rackweave_switch::Switch;
+use std::sync::Arc;
+
+/// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
+pub(in crate::hosted) struct SwitchMachine {
+    pub linked: LinkedSwitch,
+    pub(super) news: Arc<News>,
+}
+
+impl LinkedMachine for SwitchMachine {
+    fn run(&mut self, now: Instant) -> u32 {
+        let moved = self.linked.run(now);
+        if moved > 0 && self.linked.switch.has_digest() {
+            self.news.tell();
+        }
+        moved
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.linked.deadline()
+    }
+
+    fn links(&mut self) -> Vec<&mut dyn Link> {
+        let links = self.linked.links.iter_mut();
+        links.map(|link| &mut **link as &mut dyn Link).collect()
+    }
+}
+
+impl LinkedSwitch {
+    /// A switch to which no node is connected yet.
+    pub(super) fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
+        let nodes = config.node.len();
+        let links = (0..nodes).map(|_| Box::new(Unplugged) as Box<dyn Link>);
+        Self {
+            switch,
+            links: links.collect(),
+            up: None,
+            egress_high: config.switch.egress_packets as usize / 2,
+            stuck_since: vec![None; nodes],
+            ran: Instant::ZERO,
+        }
+    }
+}
+
+impl SwitchMachine {
+    pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
+        let at = usize::from(port.0);
+        self.linked.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
+    }
+}
