@@ -284,7 +284,8 @@ impl JobRunner {
             Err(error) => return lost(&error),
         };
         let changed = self.found.nodes.iter().zip(&now.nodes);
-        let changed = changed.filter(|(then, now)| !now.joined || now.joins != then.joins);
+        let changed =
+            changed.filter(|(then, now)| then.joined && (!now.joined || now.joins != then.joins));
         let gone: Vec<&str> = changed.map(|(then, _)| then.name.as_str()).collect();
         let mut text = match gone.as_slice() {
             [] => problem.to_owned(),

@@ -91,7 +91,6 @@ fn what_it_has_no_use_for_is_refused() {
         (&["-s", "100000000"][..], "at most 67108864 bytes"),
         (&["-n", "5"], "messaging has no use for -n"),
         (&["--simulated"], "messaging has no use for --simulated"),
-        (&["--hosted"], "leave --hosted out"),
     ] {
         let output = command(args).output().expect("the binary runs");
         assert_eq!(output.status.code(), Some(2), "{args:?}");

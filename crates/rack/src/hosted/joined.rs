@@ -14,7 +14,7 @@ use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_control::Connection;
 use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request};
 use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
-use rackweave_verbs::NodeAccess;
+use rackweave_verbs::{Mtu, NodeAccess};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -308,6 +308,12 @@ impl Backend for JoinedRack {
 
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
         self.here(node)?.process.block(rkey)
+    }
+
+    fn mtu(&self, node: NodeId) -> Mtu {
+        let most = Mtu::from_bytes(self.config.nic.mtu).unwrap_or_default();
+        let link = self.here(node).and_then(|joined| joined.process.mtu());
+        link.map_or(most, |link| link.min(most))
     }
 
     fn page_alarm(&self) -> Arc<AtomicBool> {

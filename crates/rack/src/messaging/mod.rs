@@ -30,7 +30,6 @@ use crate::{Node, Rack};
 use core::time::Duration;
 use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, NodeTerms, Role};
-use rackweave_verbs::Mtu;
 
 pub use columns::{ColumnReader, ColumnService, FetchError};
 pub use connection::MessageConnection;
@@ -67,7 +66,7 @@ impl LocalNode {
         let access = access.ok_or(ConnectError::NoSuchNode { node, nodes })?;
         config.check(role)?;
         let address = Address::of_node(node);
-        let mtu = Mtu::from_bytes(rack.config().nic.mtu).unwrap_or(Mtu::B4096);
+        let mtu = rack.backend().mtu(node);
         let terms = NodeTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
         Ok(Self {
             memory: rack.memory().clone(),

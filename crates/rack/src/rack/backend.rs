@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_controller::ask::{AskError, Reply, Request, ShareError};
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
-use rackweave_verbs::NodeAccess;
+use rackweave_verbs::{Mtu, NodeAccess};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -61,6 +61,12 @@ pub trait Backend: Send + Sync {
     /// The memory of a region that the controller has made on a node that is here; `None` if it has
     /// been removed, or the node is not here.
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block>;
+
+    /// The largest MTU that the link of a node that is here carries, for connections that its
+    /// program sets up itself.
+    fn mtu(&self, _node: NodeId) -> Mtu {
+        Mtu::from_bytes(self.config().nic.mtu).unwrap_or_default()
+    }
 
     /// Set by a channel to the page directory that requests a new connection.
     fn page_alarm(&self) -> Arc<AtomicBool>;

@@ -218,11 +218,14 @@ fn await_whole(
         let status = HostedRack::connect(&running.config).and_then(|mut rack| rack.status());
         let why = match status {
             Ok(status) => {
-                let pids: Vec<_> = status.nodes.iter().map(|node| node.pid).collect();
-                if pids == running.node_pids() {
+                let expected = running.node_pids();
+                // Places for guests are behind them.
+                let nodes = || status.nodes.iter().take(expected.len());
+                let pids: Vec<_> = nodes().map(|node| node.pid).collect();
+                if pids == expected {
                     return Ok(());
                 }
-                let absent = status.nodes.iter().filter(|node| !node.joined);
+                let absent = nodes().filter(|node| !node.joined);
                 let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
                 format!("absent: {}", absent.join(", "))
             }

@@ -158,7 +158,7 @@ fn every_measurement_runs_and_is_verified() {
         ("rpc", &["-D", "0.3"]),
         ("sequencer", &["-D", "0.9"]),
         ("messaging", &["-D", "0.5"]),
-        ("index_shift", &["--records", "5000"]),
+        ("index_shift", &[]),
     ] {
         let report = result(&place, &[&["perf", test], more].concat());
         assert_eq!(report["verified"], true, "{test}");

@@ -47,7 +47,7 @@ fn up_makes_keys_serves_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains(" cannot reach ") && text.contains("running:"),
+        text.contains(" no rack runs at ") && text.contains("running:"),
         "{text}"
     );
 }

@@ -48,7 +48,7 @@ impl RackFolder {
         let rest = "[[store]]\nname = \"pages\"\nnode = \"storage0\"\nbytes = 134217728\n\
                     [switch]\nbudget = \"software\"\nlanes = 8192\npage_entries = 2048\n\
                     page_workers = 64\npage_slots = 1024\nsequencers = 16\nindex_servers = 8\n\
-                    index_queries = 256\nindex_fat_ranges = 1024\nindex_nodes = 4096\n\
+                    index_queries = 256\nindex_fat_ranges = 64\nindex_nodes = 64\n\
                     index_layers = 2\n";
         Self::new(&format!("security = \"plain\"\n{hosted}"), rest)
     }

@@ -21,8 +21,10 @@ use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Block, Instant, KeyRng, NodeId, Rkey};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
+use rackweave_link::rdma_mtu;
 use rackweave_nic::Nic;
 use rackweave_target::{Backend, Target, TargetConfig, TargetError};
+use rackweave_verbs::Mtu;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -188,6 +190,12 @@ impl NodeProcess {
     /// The current time of this process.
     pub(super) fn now(&self) -> Instant {
         self.core.pump.now()
+    }
+
+    /// The largest MTU that its link carries; `None` before it has joined.
+    pub(super) fn mtu(&self) -> Option<Mtu> {
+        let bytes = self.core.pump.peek(|machine| machine.link_mtu())?;
+        rdma_mtu(bytes).and_then(Mtu::from_bytes)
     }
 
     /// The memory of a region that the controller has made here.

@@ -66,6 +66,12 @@ impl NodeMachine {
         self.linked.as_mut().map(|linked| &mut linked.nic)
     }
 
+    /// Bytes of Ethernet payload that the link carries.
+    pub fn link_mtu(&self) -> Option<usize> {
+        let linked = self.linked.as_ref()?;
+        Some(linked.link.properties().mtu)
+    }
+
     /// Whether there is an NVMe target.
     pub fn has_target(&self) -> bool {
         self.linked
