@@ -121,6 +121,30 @@ impl From<NodeEvent> for What {
     }
 }
 
+impl What {
+    /// An event of the controller's state, in words; empty for any other.
+    fn of_state(&self) -> String {
+        match self {
+            What::Restored { absent } => {
+                let text = "restored the state of the earlier switch process";
+                match absent.is_empty() {
+                    true => text.to_owned(),
+                    false => format!("{text}, without {}", absent.join(", ")),
+                }
+            }
+            What::StateLeft { why } => format!(
+                "the rack starts anew; the state of the earlier switch process is not used: {why}"
+            ),
+            What::StateNotSaved { why } => {
+                format!(
+                    "the controller's state cannot be saved and will end with this process: {why}"
+                )
+            }
+            _ => String::new(),
+        }
+    }
+}
+
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -134,22 +158,9 @@ impl fmt::Display for What {
             What::StoresFailed { node, why } => {
                 write!(f, "the stores of {node} are missing: {why}")
             }
-            What::Restored { absent } if absent.is_empty() => {
-                f.write_str("restored the state of the earlier switch process")
+            What::Restored { .. } | What::StateLeft { .. } | What::StateNotSaved { .. } => {
+                f.write_str(&self.of_state())
             }
-            What::Restored { absent } => write!(
-                f,
-                "restored the state of the earlier switch process, without {}",
-                absent.join(", ")
-            ),
-            What::StateLeft { why } => write!(
-                f,
-                "the rack starts anew; the state of the earlier switch process is not used: {why}"
-            ),
-            What::StateNotSaved { why } => write!(
-                f,
-                "the controller's state cannot be saved and will end with this process: {why}"
-            ),
             What::Refused { why } => write!(f, "refused {why}"),
             What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
             What::Joined { link } => write!(f, "joined over {link}"),

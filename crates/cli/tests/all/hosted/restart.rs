@@ -1,16 +1,46 @@
 //! The process of the switch is killed with SIGKILL while programs use every system.
 
 use super::rack::{LIMIT, Process, RackFolder, kill};
+use rackweave_base::NodeId;
 use rackweave_controller::FlowState;
 use rackweave_endpoint::flow::Taken;
 use rackweave_endpoint::index::Access;
 use rackweave_rack::services::{
     IndexOptions, IndexService, PageOptions, PageService, SequencerService, wait_within,
 };
-use rackweave_rack::{IndexNetworkSpec, Rack};
+use rackweave_rack::{IndexNetworkSpec, Node, Rack};
 use rustix::process::Signal;
 
 const ACCESSES: [Access; 3] = [Access::Rpc, Access::OneSided, Access::InNetwork];
+
+/// An index in the network with an endpoint at a node of another process.
+fn index_at(rack: &Rack, storage: NodeId) -> IndexService {
+    let options = IndexOptions {
+        nodes: vec![storage],
+        network: Some(IndexNetworkSpec::default()),
+        node_bytes: 512,
+        ..IndexOptions::default()
+    };
+    // Its process has joined, and is about to serve.
+    let made = || IndexService::new(rack, &options).ok();
+    let index = wait_within(&rack.any_node(), LIMIT, made);
+    let index = index.expect("the storage node serves programs");
+    let entries = (0..1000u64).map(|key| (key, key.to_le_bytes()));
+    index.load(entries).expect("it is empty");
+    index.load_network(LIMIT).expect("the switch has capacity");
+    index
+}
+
+/// Waits until processes of the switch have restored the state more than `before` times.
+fn await_restored(up: &Process, node: &Node, before: u64) {
+    let restored = "restored the state of the earlier switch process";
+    let again = || {
+        let lines = up.lines();
+        let times = lines.iter().filter(|line| line.contains(restored));
+        (times.count() as u64 > before).then_some(())
+    };
+    wait_within(node, LIMIT, again).expect("the next process restores the state");
+}
 
 #[test]
 fn every_system_goes_on_after_the_switch_is_killed() {
@@ -37,18 +67,7 @@ fn every_system_goes_on_after_the_switch_is_killed() {
     let sequencer = SequencerService::new(&rack, 100).expect("there is capacity");
     sequencer.share("numbers").expect("the name is free");
 
-    let options = IndexOptions {
-        nodes: vec![storage],
-        network: Some(IndexNetworkSpec::default()),
-        node_bytes: 512,
-        ..IndexOptions::default()
-    };
-    let node = rack.any_node();
-    let index = wait_within(&node, LIMIT, || IndexService::new(&rack, &options).ok());
-    let index = index.expect("the storage node serves programs");
-    let entries = (0..1000u64).map(|key| (key, key.to_le_bytes()));
-    index.load(entries).expect("it is empty");
-    index.load_network(LIMIT).expect("the switch has capacity");
+    let (node, index) = (rack.any_node(), index_at(&rack, storage));
 
     let flow = rack.flow(["compute0"], ["compute1"]).item_bytes(64).build();
     let flow = flow.expect("there is capacity");
@@ -64,13 +83,7 @@ fn every_system_goes_on_after_the_switch_is_killed() {
         let write = |bytes: &mut [u8]| bytes[..8].copy_from_slice(&round.to_le_bytes());
         assert_eq!(writer.change(page, write), Ok(()));
         kill(up.child("switch"), Signal::KILL);
-        let restored = "restored the state of the earlier switch process";
-        wait_within(&node, LIMIT, || {
-            let lines = up.lines();
-            let times = lines.iter().filter(|line| line.contains(restored));
-            (times.count() as u64 > round).then_some(())
-        })
-        .expect("the next process restores the state");
+        await_restored(&up, &node, round);
 
         assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(round));
         let numbers = SequencerService::find(&other, "numbers").expect("it has its name");

@@ -2,7 +2,6 @@
 
 use super::claims::NameClaim;
 use super::ends::{End, Waiting, seal_keys};
-use super::kept::KeptMember;
 use super::restoring::Return;
 use super::{Admitted, Member, SwitchCore, SwitchEvent};
 use crate::build::Address;
@@ -269,23 +268,19 @@ impl Acceptor<'_> {
             Err(error) => return failed(&error),
         };
         self.note_admitted(&name, &connection);
-        let mut shared = None;
-        let link = match end {
-            End::Open(link) => link,
-            End::Udp(hub, at) => match self.prove(hub, at, seal.as_ref(), &mut connection) {
-                Ok(link) => link,
-                Err(why) => {
-                    core.count_refused("udp_unproven");
-                    return failed(&why);
-                }
-            },
-            End::Shared => match self.share(&place, &token, arena) {
-                Ok((link, made)) => {
-                    shared = Some(made);
-                    link
-                }
-                Err(why) => return failed(&why),
-            },
+        let made = match end {
+            End::Open(link) => Ok((link, None)),
+            End::Udp(hub, at) => self
+                .prove(hub, at, seal.as_ref(), &mut connection)
+                .map(|link| (link, None))
+                .inspect_err(|_| core.count_refused("udp_unproven")),
+            End::Shared => self
+                .share(&place, &token, arena)
+                .map(|(link, shared)| (link, Some(shared))),
+        };
+        let (link, shared) = match made {
+            Ok(made) => made,
+            Err(why) => return failed(&why),
         };
         let mtu = link.properties().mtu.min(hello.mtu.unwrap_or(usize::MAX));
         let Some(mtu) = rdma_mtu(mtu).and_then(Mtu::from_bytes) else {
@@ -304,13 +299,7 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
-        let joined = KeptMember {
-            incarnation: hello.incarnation,
-            memory: hello.memory,
-            origin: origin.0,
-        };
-        core.state_file(|file| file.rack.members.insert(node.0, joined));
-        core.save();
+        core.save_member(node, hello, origin);
         drop(claim);
         match returns {
             Return::Same => core.restoring.note(node),

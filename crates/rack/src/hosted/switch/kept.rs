@@ -5,8 +5,12 @@
 //! it is removed: a state that is out of date would hand out numbers twice.
 
 use super::SwitchCore;
+use super::arenas::Arenas;
 use super::requests::Estate;
+use super::restoring::Restoring;
+use crate::hosted::messages::NodeHello;
 use rackweave_base::NodeId;
+use rackweave_base::memory::Origin;
 use rackweave_controller::index::IndexPlan;
 use rackweave_controller::{Controller, FabricState, ServiceState};
 use serde::de::DeserializeOwned;
@@ -83,6 +87,19 @@ fn checksum(text: &str) -> u64 {
 }
 
 impl StateFile {
+    /// Takes over what an earlier process has left, if that can be used: the nodes that are waited
+    /// for, and their memories.
+    pub fn begin_restoring(&mut self, left: &Result<Option<Kept>, String>) -> (Restoring, Arenas) {
+        let (restoring, mut arenas) = (Restoring::default(), Arenas::default());
+        if let Ok(Some(kept)) = left {
+            let members = kept.rack.members.iter();
+            arenas.keep(members.clone().map(|(_, it)| (it.memory, it.origin)));
+            restoring.begin(members.map(|(&node, _)| NodeId(node)).collect());
+            self.rack = kept.rack.clone();
+        }
+        (restoring, arenas)
+    }
+
     /// The file at `path`, for a rack of this configuration, with nothing to be written yet.
     pub fn new(path: PathBuf, agreement: u64, instance: u64) -> Self {
         Self {
@@ -228,6 +245,17 @@ impl SwitchCore {
         if let Err(why) = written {
             *self.unsaved.lock().expect("no holder panics") = Some(why);
         }
+    }
+
+    /// Saves that a node has joined.
+    pub(super) fn save_member(&self, node: NodeId, hello: &NodeHello, origin: Origin) {
+        let joined = KeptMember {
+            incarnation: hello.incarnation,
+            memory: hello.memory,
+            origin: origin.0,
+        };
+        self.state_file(|file| file.rack.members.insert(node.0, joined));
+        self.save();
     }
 
     pub(super) fn kept_member(&self, node: NodeId) -> Option<KeptMember> {

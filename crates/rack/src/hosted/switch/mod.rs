@@ -223,6 +223,17 @@ fn open_hub(config: &RackConfig, memory: &Memory, pool: &Pool) -> Result<Option<
     Ok(Some(hub))
 }
 
+/// The memory of the switch's process.
+fn shared_memory() -> Result<Memory, HostedError> {
+    let memory = Memory::shared(MEMORY_LIMIT).map_err(|error| HostedError::Link {
+        kind: LinkKind::SharedMemory.name(),
+        node: "the switch".into(),
+        problem: error.to_string(),
+    })?;
+    memory.set_origin(SWITCH_ORIGIN);
+    Ok(memory)
+}
+
 impl SwitchProcess {
     /// Prepares a switch: no node has joined yet.
     ///
@@ -238,12 +249,7 @@ impl SwitchProcess {
         let at = listen.or(hosted.listen).unwrap_or(hosted.control);
         let listener = Listener::bind(at, security)?;
         let handovers = runtime.listen(&lock)?;
-        let memory = Memory::shared(MEMORY_LIMIT).map_err(|error| HostedError::Link {
-            kind: LinkKind::SharedMemory.name(),
-            node: "the switch".into(),
-            problem: error.to_string(),
-        })?;
-        memory.set_origin(SWITCH_ORIGIN);
+        let memory = shared_memory()?;
         let pool = Pool::new(config.payload_buffers as usize);
         let hub = open_hub(&config, &memory, &pool)?;
         let mut keys = KeyRng::system();
@@ -254,14 +260,7 @@ impl SwitchProcess {
         let path = runtime.path("controller.state");
         let mut state = StateFile::new(path, config.agreement(), instance);
         let left = state.read();
-        let restoring = Restoring::default();
-        let mut arenas = Arenas::default();
-        if let Ok(Some(kept)) = &left {
-            let members = kept.rack.members.iter();
-            arenas.keep(members.clone().map(|(_, it)| (it.memory, it.origin)));
-            restoring.begin(members.map(|(&node, _)| NodeId(node)).collect());
-            state.rack = kept.rack.clone();
-        }
+        let (restoring, arenas) = state.begin_restoring(&left);
         let instance = state.rack.instance;
         state.set_services(&controller.service_state(), None);
         controller.guard_sources(true);
