@@ -25,7 +25,6 @@ use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
 use rackweave_programs::sequencer::{STAGE_BEHIND_ALL, SequencerConfig};
 use rackweave_switch::Budget;
-use rackweave_target::{MemoryBackend, Target, TargetConfig};
 use rackweave_verbs::{
     Access, CompletionStatus, CqId, Mtu, Operation, QpCapabilities, Region, Verbs, WorkRequest,
 };
@@ -106,16 +105,9 @@ fn config(has_pages: bool) -> PipelineConfig {
 impl Fuzzed {
     fn new(has_pages: bool) -> Self {
         let (mut rack, mut controller) = Rack::new(config(has_pages), Budget::Tofino2);
-        let target = TargetConfig {
-            queues_max: 8,
-            buffers: 2,
-            transfer_max: PAGE_SIZE,
-            ..TargetConfig::default()
-        };
-        let disk = MemoryBackend::new(512, 8 * u64::from(PAGE_SIZE) / 512);
-        let nic = &mut rack.nics[TARGET];
-        let target = Target::new(target, nic, &rack.memory, vec![Box::new(disk)]);
-        rack.target = Some((TARGET, target.expect("the configuration is valid")));
+        let (nic, bytes) = (&mut rack.nics[TARGET], 8 * u64::from(PAGE_SIZE));
+        let target = fixture::target(nic, &rack.memory, bytes, PAGE_SIZE);
+        rack.target = Some((TARGET, target));
         let guards = VICTIMS.map(|node| rack.guard(node));
         let ends = VICTIMS.map(|node| {
             let nic = &mut rack.nics[node];

@@ -4,6 +4,7 @@ use rackweave_base::packet::Pool;
 use rackweave_base::{Block, KeyRng, MacAddr, Memory, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_switch::{Counters, DropReason};
+use rackweave_target::{MemoryBackend, Target, TargetConfig};
 use rackweave_verbs::{Access, PdId, QpModify, ReceiveSide, Region, SendSide, Verbs};
 use std::net::Ipv4Addr;
 
@@ -70,4 +71,17 @@ pub fn named<const N: usize>(first: &[u8], seeds: [(&str, Vec<u8>); N]) -> Seeds
 pub fn hex(text: &str) -> Vec<u8> {
     let byte = |number| u8::from_str_radix(number, 16).expect("a byte in hexadecimal");
     text.split_whitespace().map(byte).collect()
+}
+
+/// An NVMe target with a namespace of so many bytes in memory; a transfer has a page at most.
+pub fn target(nic: &mut Nic, memory: &Memory, bytes: u64, page_size: u32) -> Target {
+    let config = TargetConfig {
+        queues_max: 8,
+        buffers: 2,
+        transfer_max: page_size,
+        ..TargetConfig::default()
+    };
+    let disk = MemoryBackend::new(512, bytes / 512);
+    let target = Target::new(config, nic, memory, vec![Box::new(disk)]);
+    target.expect("the configuration is valid")
 }

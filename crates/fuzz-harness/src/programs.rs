@@ -7,6 +7,7 @@
 
 mod client;
 
+use crate::fixture;
 use crate::input::Input;
 use crate::packets::{self, RequestTarget};
 use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, To};
@@ -19,7 +20,6 @@ use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
 use rackweave_programs::sequencer::{STAGE_BEHIND_ALL, SequencerConfig};
 use rackweave_switch::Budget;
-use rackweave_target::{MemoryBackend, Target, TargetConfig};
 use rackweave_verbs::{CompletionStatus, CqId, Region};
 use rackweave_wire::Rewrite;
 use rackweave_wire::fabric::page::control;
@@ -97,16 +97,9 @@ fn config() -> PipelineConfig {
 impl Fuzzed {
     fn new() -> Self {
         let (mut rack, mut controller) = Rack::new(config(), Budget::Tofino2);
-        let target = TargetConfig {
-            queues_max: 8,
-            buffers: 2,
-            transfer_max: PAGE_SIZE,
-            ..TargetConfig::default()
-        };
-        let disk = MemoryBackend::new(512, PAGES * u64::from(PAGE_SIZE) / 512);
-        let nic = &mut rack.nics[TARGET];
-        let target = Target::new(target, nic, &rack.memory, vec![Box::new(disk)]);
-        rack.target = Some((TARGET, target.expect("the configuration is valid")));
+        let (nic, bytes) = (&mut rack.nics[TARGET], PAGES * u64::from(PAGE_SIZE));
+        let target = fixture::target(nic, &rack.memory, bytes, PAGE_SIZE);
+        rack.target = Some((TARGET, target));
         let node = |node: usize| PageNode {
             node: NodeId(node as u16),
             frames: FRAMES,

@@ -2,7 +2,8 @@
 
 use super::actors::Outcome;
 use super::disturb::Disturbance;
-use super::running::{Member, Running};
+use super::member::Member;
+use super::running::Running;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
 use rackweave_rack::{SimulatedRack, testing};
@@ -49,12 +50,17 @@ impl Running {
             }
             Err(error) => error,
         };
+        let joins = matches!(
+            disturbance,
+            Disturbance::JoinConsumer { .. } | Disturbance::JoinProducer { .. }
+        );
         let fits = match &error {
-            // The flow may have ended; the controller may not know it yet.
-            FlowError::NotRunning => !self.runs() || self.has_finished(),
+            // The flow may have ended, and the controller learns of it only now. It takes no new
+            // members when all producers have finished.
+            FlowError::NotRunning => !self.runs() || (joins && self.has_finished()),
             FlowError::ShapeForbids { .. } => {
-                let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
-                shuffles && (!joins || self.may_have_ended())
+                let is_producer = matches!(disturbance, Disturbance::JoinProducer { .. });
+                shuffles && (!is_producer || self.may_have_ended())
             }
             FlowError::ProducerBusy { index } => {
                 if !self.has_delivered(*index) {

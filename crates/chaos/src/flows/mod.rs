@@ -12,6 +12,7 @@
 mod actors;
 mod change;
 mod disturb;
+mod member;
 mod plan;
 mod running;
 
@@ -130,7 +131,7 @@ impl<'a> FlowsCampaign<'a> {
                 self.report.restarts += 1;
                 for flow in &mut self.flows {
                     flow.about_to_be_set_up_again();
-                    flow.history.borrow_mut().may_be_set_up_again();
+                    flow.excuse_unconnected();
                 }
                 self.check(campaign::restart_switch(&self.rack));
             }

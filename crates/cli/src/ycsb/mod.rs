@@ -36,9 +36,9 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
 }
 
-/// Refuses options of the other target, which would be misunderstood.
-fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
-    let of_pages = [
+/// The options of the page store, and whether each is given.
+fn of_pages(args: &YcsbArgs) -> [(bool, &'static str); 8] {
+    [
         (args.page_size.is_some(), "--page-size"),
         (args.buffer.is_some(), "--buffer"),
         (args.indexed.is_some(), "--indexed"),
@@ -47,7 +47,12 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
         (args.reuse, "--reuse"),
         (args.memory, "--memory"),
         (args.double_write, "--double-write"),
-    ];
+    ]
+}
+
+/// Refuses options of the other target, which would be misunderstood.
+fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
+    let of_pages = of_pages(args);
     let of_index = [
         (args.access.is_some(), "--access"),
         (args.node_size.is_some(), "--node-size"),

@@ -74,7 +74,9 @@ fn on_running(
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), CliError> {
     let (mut config, joined) = super::config(args, 0, globals)?;
-    if let (Some(flag), true) = (of_own_store(args), joined.is_some()) {
+    let mut own = super::of_pages(args).into_iter();
+    let own = own.find_map(|(is_given, flag)| is_given.then_some(flag));
+    if let (Some(flag), true) = (own, joined.is_some()) {
         return Err(CliError::usage(format!(
             "{flag} is for a rack of one's own; a running rack has its pages, stores and buffer \
              frames already"
@@ -121,23 +123,6 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
         options,
     };
     Ok((job, joined))
-}
-
-/// A given flag that shapes a store or pools of one's own.
-fn of_own_store(args: &YcsbArgs) -> Option<&'static str> {
-    let flags = [
-        (args.page_size.is_some(), "--page-size"),
-        (args.buffer.is_some(), "--buffer"),
-        (args.indexed.is_some(), "--indexed"),
-        (args.fallback.is_some(), "--fallback"),
-        (args.file.is_some(), "--file"),
-        (args.reuse, "--reuse"),
-        (args.memory, "--memory"),
-        (args.double_write, "--double-write"),
-    ];
-    flags
-        .into_iter()
-        .find_map(|(given, flag)| given.then_some(flag))
 }
 
 /// Prints the results.

@@ -1,9 +1,9 @@
 //! Runs one system after another. A system that fails or panics is reported, and the others
 //! continue.
 
+use super::enlarged::EnlargedConfig;
 use super::pages::{self, PagesPlan};
 use super::report::SystemReport;
-use super::room::Room;
 use super::scale::Scale;
 use super::tree::{self, TreePlan};
 use super::{SystemName, SystemRun, flows, messaging, sequencer};
@@ -57,13 +57,13 @@ pub(in crate::demo) fn run(
     let rack = match joined {
         Some(rack) => rack,
         None => {
-            let room = plans.enlarged(&plan.config, &chosen)?;
-            if let Some(words) = room.in_words() {
-                let words = format!("Added to the configuration, for room for all: {words}.");
+            let enlarged = plans.enlarged(&plan.config, &chosen)?;
+            if let Some(words) = enlarged.in_words() {
+                let words = format!("Added to the configuration, so that all fit: {words}.");
                 say(&wrapped(&words, 2))?;
             }
-            report.added = room.added;
-            RealRack::embedded(&room.config, globals)?
+            report.added = enlarged.added;
+            RealRack::embedded(&enlarged.config, globals)?
         }
     };
     report.driver_threads = rack.as_embedded().map(|rack| rack.driver_threads());
@@ -178,11 +178,15 @@ fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
 }
 
 impl SystemPlans {
-    /// A configuration that has room for the systems.
-    fn enlarged(&self, config: &RackConfig, chosen: &[SystemName]) -> Result<Room, CliError> {
+    /// The configuration, enlarged so that the systems fit.
+    fn enlarged(
+        &self,
+        config: &RackConfig,
+        chosen: &[SystemName],
+    ) -> Result<EnlargedConfig, CliError> {
         let pages = self.pages.as_ref().and_then(|plan| plan.as_ref().ok());
         let trees = self.trees.as_ref().and_then(|plan| plan.as_ref().ok());
-        Room::new(config, chosen, pages, trees)
+        EnlargedConfig::new(config, chosen, pages, trees)
     }
 
     fn new(
@@ -249,8 +253,8 @@ mod tests {
     fn a_crash_is_reported() {
         let ended = guarded(|| panic!("page {} is gone", 7));
         assert_eq!(ended.err().as_deref(), Some("it crashed: page 7 is gone"));
-        let ended = guarded(|| Err(CliError::run("no room")));
-        assert_eq!(ended.err().as_deref(), Some("no room"));
+        let ended = guarded(|| Err(CliError::run("no capacity")));
+        assert_eq!(ended.err().as_deref(), Some("no capacity"));
         let ended = guarded(|| Ok(SystemReport::new(SystemName::Tree)));
         assert!(ended.is_ok());
     }

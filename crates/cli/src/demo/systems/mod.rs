@@ -1,16 +1,18 @@
 //! Every system on one rack, embedded or joined, one after another, each verified and compared with
 //! what this machine can do without a rack.
 //!
-//! [`free`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
-//! there is one file for each system. [`yardstick`] has the limits, [`report`] the final table.
+//! [`enlarged`] enlarges a configuration for all systems; [`course`] runs them and reports
+//! progress; there is one file for each system. [`yardstick`] has the limits, [`report`] the final
+//! table.
 
 mod clock;
 mod course;
+mod enlarged;
 mod flows;
 mod messaging;
+mod page_moves;
 mod pages;
 mod report;
-mod room;
 mod scale;
 mod sequencer;
 mod tree;

@@ -5,6 +5,7 @@
 use super::SystemName;
 use super::SystemRun;
 use super::clock::{Clock, load};
+use super::page_moves::Moves;
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
@@ -63,7 +64,7 @@ impl PagesPlan {
         if let StoreLocation::Given(store, _) = &place {
             nodes.storage = storage_of(config, store)?;
         }
-        let room = match &place {
+        let capacity = match &place {
             StoreLocation::Given(store, _) => Some(store.pages(config.switch.page_size)),
             _ => None,
         };
@@ -74,7 +75,12 @@ impl PagesPlan {
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };
-        let needs = fit(&mut options, nodes.compute.len() as u64, scale, (0, room))?;
+        let needs = fit(
+            &mut options,
+            nodes.compute.len() as u64,
+            scale,
+            (0, capacity),
+        )?;
         options.check().map_err(CliError::run)?;
         Ok(Self {
             job: Job {
@@ -83,7 +89,7 @@ impl PagesPlan {
                 options,
             },
             place,
-            pages: room.unwrap_or(needs),
+            pages: capacity.unwrap_or(needs),
             running: None,
             remark,
         })
@@ -201,13 +207,13 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
 }
 
 /// Chooses records and buffers so that the ratio of heap and buffers is as planned, the heap has at
-/// least `least` pages, and it fits a store of `room` pages if there is one. Returns the pages that
-/// a store needs.
+/// least `least` pages, and it fits a store of `capacity` pages if there is one. Returns the pages
+/// that a store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,
     scale: Scale,
-    (least, room): (u64, Option<u64>),
+    (least, capacity): (u64, Option<u64>),
 ) -> Result<u64, CliError> {
     let per_page = Heap::layout(options)
         .map_err(CliError::run)?
@@ -222,7 +228,7 @@ fn fit(
         options.load.ycsb.records = pages * u64::from(per_page);
         let heap = Heap::for_run(options).map_err(CliError::run)?;
         let needs = heap.store_pages(workers);
-        if room.is_none_or(|room| needs <= room) {
+        if capacity.is_none_or(|capacity| needs <= capacity) {
             let frames = (pages / HEAP_TO_BUFFERS / nodes).max(frames_min);
             options.buffer_bytes = frames * page_size;
             return Ok(needs);
@@ -321,52 +327,26 @@ fn report(
     system
 }
 
-/// The cost of a run's pages without a rack, in seconds.
-struct Moves {
-    store: f64,
-    memory: f64,
-}
-
-impl Moves {
-    fn of(counts: &Statistics, alone: MediumRates, copied: f64) -> Self {
-        let read = counts.storage_indexed + counts.storage_fallback;
-        let copies = counts.memory_indexed + counts.memory_fallback;
-        Self {
-            store: read as f64 / alone.reads + counts.written as f64 / alone.writes,
-            memory: copies as f64 / copied,
-        }
-    }
-
-    /// The operations per second that the slower of both would allow, because both can overlap.
-    fn limit(&self, operations: u64) -> (&'static str, f64) {
-        let rate = |seconds: f64| operations as f64 / seconds;
-        if self.store >= self.memory {
-            ("store", rate(self.store))
-        } else {
-            ("copies", rate(self.memory))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_heap_is_larger_than_the_pools_and_fits_the_store_that_there_is() {
-        for (factor, room) in [
+        for (factor, capacity) in [
             (1.0, None),
             (0.001, None),
             (1.0, Some(400)),
             (0.1, Some(200)),
         ] {
             let mut options = PagesOptions::default();
-            let needs = fit(&mut options, 2, Scale::new(factor), (0, room)).expect("there is room");
+            let needs =
+                fit(&mut options, 2, Scale::new(factor), (0, capacity)).expect("there is capacity");
             assert!(options.check().is_ok(), "{options:?}");
             let heap = Heap::for_run(&options).expect("records fit pages");
             assert_eq!(needs, heap.store_pages(2));
-            if let Some(room) = room {
-                assert!(needs <= room, "{needs} {room}");
+            if let Some(capacity) = capacity {
+                assert!(needs <= capacity, "{needs} {capacity}");
             } else {
                 let pages = heap.layout.pages(options.load.ycsb.records);
                 assert!(pages >= 2 * HEAP_TO_BUFFERS * u64::from(options.frames()));
@@ -375,23 +355,5 @@ mod tests {
         let mut options = PagesOptions::default();
         let refused = fit(&mut options, 2, Scale::new(1.0), (0, Some(3)));
         assert!(refused.is_err_and(|error| error.to_string().contains("store.bytes")));
-    }
-
-    #[test]
-    fn what_takes_longest_is_the_limit() {
-        let counts = Statistics {
-            memory_indexed: 1000,
-            storage_indexed: 500,
-            written: 100,
-            ..Statistics::default()
-        };
-        let slow = MediumRates {
-            reads: 1000.0,
-            writes: 1000.0,
-        };
-        let (name, limit) = Moves::of(&counts, slow, 100_000.0).limit(6000);
-        assert_eq!((name, limit.round()), ("store", 10_000.0));
-        let (name, limit) = Moves::of(&counts, slow, 1000.0).limit(6000);
-        assert_eq!((name, limit.round()), ("copies", 6000.0));
     }
 }

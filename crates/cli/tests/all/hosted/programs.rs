@@ -3,7 +3,7 @@
 //! The victim is this test's own program, which runs only [`victim`]: it joins the rack as
 //! `compute1`, takes numbers, and changes pages, and prints each step once it is done.
 
-use super::rack::{LIMIT, Process, RackFolder, kill};
+use super::rack::{LIMIT, Process, RackFolder, kill, program};
 use rackweave_base::NodeId;
 use rackweave_rack::Rack;
 use rackweave_rack::services::{
@@ -12,8 +12,8 @@ use rackweave_rack::services::{
 use rackweave_wire::fabric::page::PageId;
 use rustix::process::Signal;
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::process::Child;
 
 const CONFIG: &str = "RACKWEAVE_TEST_PROGRAM";
 const PAGES: u64 = 8;
@@ -83,19 +83,7 @@ fn first_page() -> u64 {
 
 /// Starts the victim, and returns it after it has printed so many steps, with its last number.
 fn victim_after(place: &RackFolder, steps: usize) -> (Child, u64) {
-    let mut child = Command::new(env::current_exe().expect("this program"))
-        .args(["hosted::programs::victim", "--exact", "--nocapture"])
-        .env(CONFIG, place.config())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let taken = lines.map_while(Result::ok).filter_map(|line| {
-        let rest = line.strip_prefix("took ")?;
-        rest.split(' ').next()?.parse::<u64>().ok()
-    });
-    let last = taken.take(steps).last().expect("it takes numbers");
-    (child, last)
+    program("hosted::programs::victim", (CONFIG, place), steps)
 }
 
 /// Reads a page, or accepts that its newest version is lost.

@@ -266,6 +266,25 @@ fn listen(out: impl Read + Send + 'static, lines: &Arc<Mutex<Vec<String>>>) {
     });
 }
 
+/// Starts this test program again, to run only `test` in the rack of a configuration, whose path is
+/// in the variable `name`. Returns it after it has printed so many lines `took NUMBER`, with the
+/// last number.
+pub fn program(test: &str, (name, place): (&str, &RackFolder), steps: usize) -> (Child, u64) {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args([test, "--exact", "--nocapture"])
+        .env(name, place.config())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let taken = lines.map_while(Result::ok).filter_map(|line| {
+        let rest = line.strip_prefix("took ")?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    });
+    let last = taken.take(steps).last().expect("it takes numbers");
+    (child, last)
+}
+
 pub fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }

@@ -3,7 +3,7 @@
 //! The second program is this test's own program, which runs only [`user`]: it joins the rack as
 //! `compute1`, finds an index and a counter by name, and uses them until it is killed.
 
-use super::rack::{LIMIT, Process, RackFolder, kill};
+use super::rack::{LIMIT, Process, RackFolder, kill, program};
 use rackweave_base::NodeId;
 use rackweave_endpoint::index::{Access, EndpointId, IndexError};
 use rackweave_rack::services::{
@@ -13,34 +13,9 @@ use rackweave_rack::services::{
 use rackweave_rack::{IndexNetworkSpec, Rack};
 use rustix::process::Signal;
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::Write;
 
 const CONFIG: &str = "RACKWEAVE_TEST_SERVING";
-
-const RACK: &str = "
-[switch]
-budget = \"software\"
-sequencers = 4
-index_servers = 4
-index_queries = 32
-index_fat_ranges = 256
-index_nodes = 256
-index_layers = 2
-
-[[node]]
-name = \"storage0\"
-role = \"storage\"
-[[node]]
-name = \"storage1\"
-role = \"storage\"
-[[node]]
-name = \"compute0\"
-role = \"compute\"
-[[node]]
-name = \"compute1\"
-role = \"compute\"
-";
 
 const ACCESSES: [Access; 3] = [Access::Rpc, Access::OneSided, Access::InNetwork];
 
@@ -81,16 +56,7 @@ fn check(client: &mut IndexConnection, keys: impl Iterator<Item = u64>) {
 
 /// Starts another program, kills it when it has taken some numbers, and returns the last of them.
 fn last_number_of_a_killed_user(place: &RackFolder) -> u64 {
-    let mut user = Command::new(env::current_exe().expect("this program"))
-        .args(["hosted::serving::user", "--exact", "--nocapture"])
-        .env(CONFIG, place.config())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let lines = BufReader::new(user.stdout.take().expect("it is piped")).lines();
-    let taken = lines.map_while(Result::ok);
-    let taken = taken.filter_map(|line| line.strip_prefix("took ")?.parse::<u64>().ok());
-    let last = taken.take(50).last().expect("it takes numbers");
+    let (mut user, last) = program("hosted::serving::user", (CONFIG, place), 50);
     user.kill().expect("it runs");
     user.wait().expect("it has ended");
     last
@@ -98,7 +64,7 @@ fn last_number_of_a_killed_user(place: &RackFolder) -> u64 {
 
 #[test]
 fn an_index_and_a_counter_are_served_by_node_processes_that_die_and_come_back() {
-    let place = RackFolder::new("security = \"plain\"", RACK);
+    let place = RackFolder::of_all_systems("");
     let arguments = ["up", place.config(), "--without", "compute0,compute1"];
     let mut up = Process::start(&arguments);
     up.await_line("have joined");

@@ -47,6 +47,20 @@ pub(super) fn join(config: &RackConfig, name: &str) -> Joined {
     Joined::join_as(config, &[name]).expect("the rack runs")
 }
 
+/// An index in the network with two values, which others find as `words`.
+pub fn shared_index(rack: &Joined) -> IndexService {
+    let options = IndexOptions {
+        network: Some(IndexNetworkSpec::default()),
+        node_bytes: 512,
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(rack, &options).unwrap();
+    index.load([(7, b"seven"), (9, b"nine!")]).unwrap();
+    index.load_network(AMPLE).unwrap();
+    index.share("words").unwrap();
+    index
+}
+
 pub fn pages(rack: &Joined) -> PageService {
     let options = PageOptions {
         time_limit: AMPLE,
@@ -247,15 +261,7 @@ fn a_rack_that_does_not_run_cannot_be_joined() {
 fn a_program_finds_the_index_of_another() {
     with_switch("program-index", LinkKind::SharedMemory, |rack| {
         let storage = join(&rack.config, "storage");
-        let options = IndexOptions {
-            network: Some(IndexNetworkSpec::default()),
-            node_bytes: 512,
-            ..IndexOptions::default()
-        };
-        let index = IndexService::new(&storage, &options).unwrap();
-        index.load([(7, b"seven"), (9, b"nine!")]).unwrap();
-        index.load_network(AMPLE).unwrap();
-        index.share("words").unwrap();
+        let index = shared_index(&storage);
         assert!(index.share("words").is_err(), "it is taken");
         let serving = index.clone();
         let serve = move |stop: &AtomicBool| {

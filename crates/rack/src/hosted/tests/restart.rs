@@ -1,9 +1,8 @@
 //! Switch processes that end, and others that restore the controller's state.
 
-use super::programs::{AMPLE, join, pages, rack_of_programs};
+use super::programs::{AMPLE, join, pages, rack_of_programs, shared_index};
 use super::*;
-use crate::IndexNetworkSpec;
-use crate::services::{IndexOptions, IndexService, SequencerService, wait_within};
+use crate::services::{IndexService, SequencerService, wait_within};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 
@@ -241,15 +240,7 @@ fn switches_have_the_plan_of_an_index_again() {
     let rack = rack_of_programs("restart-index", LinkKind::SharedMemory);
     let (storage, index) = while_running(run_switch(&rack), || {
         let storage = join(&rack.config, "storage");
-        let options = IndexOptions {
-            network: Some(IndexNetworkSpec::default()),
-            node_bytes: 512,
-            ..IndexOptions::default()
-        };
-        let index = IndexService::new(&storage, &options).unwrap();
-        index.load([(7, b"seven"), (9, b"nine!")]).unwrap();
-        index.load_network(AMPLE).unwrap();
-        index.share("words").unwrap();
+        let index = shared_index(&storage);
         (storage, index)
     });
     let serve = |stop: &AtomicBool| {

@@ -26,10 +26,11 @@ impl FlowHistory {
         }
     }
 
-    /// The flow may be set up again: a consumer that has joined but has popped nothing may have yet
-    /// to be connected, and items moved again before that do not come to it.
-    pub fn may_be_set_up_again(&mut self) {
-        for consumer in self.consumers.iter_mut().filter(|it| it.popped == 0) {
+    /// A consumer that has joined may have yet to be connected, and miss items that are moved again
+    /// before that. One that has popped an item is connected.
+    pub fn may_miss_items(&mut self, consumer: u16) {
+        let consumer = self.consumers.get_mut(usize::from(consumer));
+        if let Some(consumer) = consumer.filter(|consumer| consumer.popped == 0) {
             consumer.joined_at = None;
         }
     }

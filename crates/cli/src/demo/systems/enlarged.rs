@@ -18,14 +18,14 @@ const MESSAGING_BYTES: u64 = 96 << 20;
 const OBJECTS: u32 = 64;
 
 /// An enlarged configuration.
-pub struct Room {
+pub struct EnlargedConfig {
     /// The configuration.
     pub config: RackConfig,
     /// Settings that differ from the user's, by name.
     pub added: BTreeMap<String, Value>,
 }
 
-impl Room {
+impl EnlargedConfig {
     /// `config`, enlarged for `chosen`. A setting that the user has given is raised if it is too
     /// low and kept otherwise.
     ///
@@ -140,11 +140,13 @@ mod tests {
     #[test]
     fn what_was_added_is_named() {
         let config = RackConfig::default();
-        let room = Room::new(&config, &[SystemName::Flows], None, None).expect("it is the same");
-        assert_eq!((room.in_words(), &room.config), (None, &config));
+        let enlarged =
+            EnlargedConfig::new(&config, &[SystemName::Flows], None, None).expect("it is the same");
+        assert_eq!((enlarged.in_words(), &enlarged.config), (None, &config));
         let chosen = [SystemName::Flows, SystemName::Sequencer];
-        let room = Room::new(&config, &chosen, None, None).expect("there is room");
-        let words = room.in_words().expect("something was added");
+        let enlarged =
+            EnlargedConfig::new(&config, &chosen, None, None).expect("there is capacity");
+        let words = enlarged.in_words().expect("something was added");
         assert!(words.contains("switch.budget = \"software\""), "{words}");
         assert!(words.contains("switch.sequencers = 1"), "{words}");
         assert!(!words.contains("seed"), "{words}");
