@@ -14,7 +14,6 @@ use crate::outcome::CliError;
 use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded};
-use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
 use rackweave_rack::services::PageService;
