@@ -165,9 +165,10 @@ impl Running {
             }
         }
         drop(history);
-        self.note_late_deaths(node);
+        let late = self.note_late_deaths(node);
         let [consumers, producers] = self.members_on(node);
-        let count = consumers.len() + producers.len();
+        // One that is being removed may not have left.
+        let count = consumers.len() + producers.len() + late;
         if count == 0 || !self.runs() {
             return;
         }
@@ -184,11 +185,13 @@ impl Running {
     }
 
     /// Removed members on a node may not have left yet when it dies.
-    fn note_late_deaths(&mut self, node: NodeId) {
+    /// Returns how many.
+    fn note_late_deaths(&mut self, node: NodeId) -> usize {
         let members = self.consumers.iter_mut().chain(&mut self.producers);
-        for member in members.filter(|member| member.node == node && member.removed) {
-            member.died_late |= member.mark.outcome.get().is_none();
-        }
+        let late = members.filter(|member| {
+            member.node == node && member.removed && member.mark.outcome.get().is_none()
+        });
+        late.map(|member| member.died_late = true).count()
     }
 
     /// A node becomes unreachable for so long that the switch may give it up.
@@ -335,11 +338,8 @@ impl Running {
             }
             let given_up = self.is_given_up("consumer", at);
             let (tail, head) = self.counters(at);
-            let owned = if given_up || member.removed {
-                member.owned
-            } else {
-                head
-            };
+            // What was published to one that is being removed goes to no other (docs/flows.md).
+            let owned = if given_up { member.owned } else { head };
             let unseen = u64::from(owned.saturating_sub(tail));
             if member.lost || member.mark.outcome.get().is_none() {
                 self.history.borrow_mut().excuse(at as u16, unseen);
