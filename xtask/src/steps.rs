@@ -90,7 +90,7 @@ pub fn figures() -> Result<(), Failure> {
 }
 
 pub fn hosted_chaos() -> Result<(), Failure> {
-    campaign("hosted", "4")
+    campaign("hosted", "30")
 }
 
 /// A chaos campaign with this many seeds.

@@ -93,9 +93,30 @@ pub enum PageEvent {
     Flushed,
     /// The lost pages and their versions, as the directory has them.
     LostPages(Vec<(u64, u64)>),
-    /// The loss of this version is about to be accepted, and has been.
+    /// The loss of this version is about to be accepted; and whether it was.
     Accepts(u64, u64),
-    Accepted(u64),
+    Accepted(u64, bool),
+}
+
+impl PageEvent {
+    /// Whether it is the beginning of a call: of a request, a flush or a commit.
+    pub fn begins(&self) -> bool {
+        matches!(self, Self::Asked(_) | Self::FlushAsked | Self::Released(..))
+    }
+}
+
+impl IndexEvent {
+    /// Whether it is the beginning of a call.
+    pub fn begins(&self) -> bool {
+        matches!(self, Self::Asked(..) | Self::Scans(..))
+    }
+}
+
+impl SequencerEvent {
+    /// Whether it is the beginning of a call.
+    pub fn begins(&self) -> bool {
+        matches!(self, Self::Asked(..))
+    }
 }
 
 /// A page as it was found: its version, and number, version and writer in its bytes.

@@ -5,8 +5,8 @@
 //! A call may fail, with an error that says what happened. Every process records its calls in a
 //! journal ([`journal`]); the checkers of the simulated campaigns [`judge`] them. No call may hang,
 //! no process may end by itself, and no process or socket may remain at the end. The actions on the
-//! processes follow from the seed, but the system's scheduling does not: a seed reproduces its plan,
-//! not every packet.
+//! processes follow from the seed, but the system's scheduling does not: a seed reproduces its
+//! plan, not every packet.
 //!
 //! [`plan`] draws links and faults of a seed, [`running`] has its processes, [`objects`] makes what
 //! the programs share, [`program`] is the process of a program.

@@ -2,15 +2,14 @@
 //! them, at a place for guests of its own, restarts what dies with a node, and at the end accepts
 //! losses.
 
+mod flows;
+
 use super::journal::System;
-use super::journal::{Event, FlowEvent, FlowKind, IndexEvent, Journal, PageEvent, SequencerEvent};
+use super::journal::{Event, FlowKind, IndexEvent, Journal, PageEvent, SequencerEvent};
 use super::plan::PROGRAMS;
-use super::program::flows::ITEM_BYTES;
 use super::program::index::VALUE_MAX;
-use super::program::place_of;
 use crate::outcome::CliError;
 use rackweave_base::{NodeId, Rng};
-use rackweave_controller::{AbortReason, FlowState};
 use rackweave_endpoint::index::EndpointId;
 use rackweave_rack::config::Role;
 use rackweave_rack::services::{
@@ -85,6 +84,8 @@ pub fn sequencer_number(kind: usize, generation: u32) -> u32 {
 pub struct FlowInUse {
     pub number: u32,
     pub kind: FlowKind,
+    /// Whether it is the last one.
+    pub is_last: bool,
 }
 
 /// The flow that programs are to use now.
@@ -314,81 +315,12 @@ impl Objects {
             let page = loss.page.number();
             self.note(Event::Pages(0, PageEvent::Accepts(page, loss.version)));
             let accepted = self.rack.accept_loss(loss.page);
-            self.note(Event::Pages(0, PageEvent::Accepted(page)));
+            self.note(Event::Pages(0, PageEvent::Accepted(page, accepted)));
             if !accepted {
                 return false;
             }
         }
         self.rack.lost_pages().is_ok_and(|lost| lost.is_empty())
-    }
-
-    fn next_flow(&mut self, orders: &Orders, rng: &mut Rng) {
-        if let Some((flow, made, since)) = &self.flow {
-            let (number, state) = (flow.number, made.state());
-            let over = match state {
-                FlowState::Running if since.elapsed() < FLOW_LIMIT => return,
-                // Without an answer nothing is known of it; the next switch process knows it.
-                FlowState::Aborted(AbortReason::ControllerLost) if since.elapsed() < FLOW_LIMIT => {
-                    return;
-                }
-                FlowState::Running => {
-                    let limit = FLOW_LIMIT.as_secs();
-                    let text = format!("flow {number} neither ends nor is aborted in {limit} s");
-                    self.note(Event::Wrong(text));
-                    None
-                }
-                FlowState::Aborted(reason) => Some(reason.to_string()),
-                _ => None,
-            };
-            if over.is_none() && orders.is_whole.load(Ordering::Relaxed) {
-                self.left = self.left.saturating_sub(1);
-                orders.flows_ended.store(self.left == 0, Ordering::Relaxed);
-            }
-            self.note(Event::Flow(FlowEvent::Over(number, over)));
-            let made = self.flow.take().map(|(_, made, _)| made);
-            self.over
-                .extend(made.map(|made| (made, std::time::Instant::now())));
-        }
-        self.over.retain(|(_, since)| since.elapsed() < SEEN_WITHIN);
-        // After the repair all shapes come in turn, with everything whole.
-        let is_whole = orders.is_whole.load(Ordering::Relaxed);
-        if orders.repaired.load(Ordering::Relaxed) && !is_whole || self.left == 0 {
-            return;
-        }
-        let kind = match is_whole {
-            true => KINDS[self.left - 1],
-            false => *rng.pick(&KINDS),
-        };
-        match self.make_flow(kind) {
-            Ok((flow, made)) => {
-                self.flow = Some((flow, made, std::time::Instant::now()));
-                self.publish("flow", &flow);
-            }
-            Err(error) => {
-                self.note(Event::Failed(System::Flows, error));
-                std::thread::sleep(LOOK_EVERY * 4);
-            }
-        }
-    }
-
-    fn make_flow(&mut self, kind: FlowKind) -> Result<(FlowInUse, Flow), String> {
-        let nodes = || {
-            let config = self.rack.config();
-            (0..PROGRAMS).filter_map(|program| place_of(config, program))
-        };
-        let flow = self.rack.flow(nodes(), nodes()).item_bytes(ITEM_BYTES);
-        let flow = match kind {
-            FlowKind::Shuffle => flow,
-            FlowKind::Balanced => flow.balanced(),
-            FlowKind::Replicated => flow.replicated(),
-        };
-        let number = self.flows;
-        self.note(Event::Flow(FlowEvent::Made(number, kind)));
-        self.flows += 1;
-        let made = flow.build().map_err(|error| error.to_string())?;
-        made.share(&flow_name(number))
-            .map_err(|error| error.to_string())?;
-        Ok((FlowInUse { number, kind }, made))
     }
 }
 

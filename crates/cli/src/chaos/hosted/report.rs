@@ -103,7 +103,8 @@ impl SeedReport {
         *self.counts.get_mut(name).expect("it has a name") += more;
     }
 
-    /// Counts an error of a call under fault. Equal errors differ in numbers: of pages, nodes, ports.
+    /// Counts an error of a call under fault. Equal errors differ in numbers: of pages, nodes and
+    /// ports.
     pub fn add_error(&mut self, system: System, error: &str) {
         self.count("calls_failed", 1);
         let mut words = String::new();

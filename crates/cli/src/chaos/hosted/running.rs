@@ -1,10 +1,12 @@
 //! A hosted rack for one run: a folder, free ports, its processes and programs.
 
+mod programs;
+
 use super::journal::{CAMPAIGN, Event, Fault, Journal, Life};
 use super::objects::Orders;
-use super::plan::{PROGRAMS, Victim, program_name};
-use super::program::{COMMAND, TRY_AGAIN, done_file, journal_of, place_of};
-use crate::hosted::child::{Recipe, Said};
+use super::plan::{PROGRAMS, Victim};
+use super::program::{TRY_AGAIN, journal_of, place_of};
+use crate::hosted::child::Said;
 use crate::hosted::event::What;
 use crate::hosted::keygen;
 use crate::hosted::processes::{END_LIMIT, Processes};
@@ -13,13 +15,12 @@ use rackweave_base::NodeId;
 use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{HostedSection, Role, SecurityKind, StoreConfig};
-use rackweave_rack::hosted::HostedRack;
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,98 +128,6 @@ impl HostedRackRun {
         }
     }
 
-    /// Starts all programs.
-    ///
-    /// # Errors
-    /// If the system cannot start a process.
-    pub fn start_programs(&mut self) -> Result<(), CliError> {
-        (0..PROGRAMS).try_for_each(|program| self.start_program(program))
-    }
-
-    fn start_program(&mut self, number: u16) -> Result<(), CliError> {
-        self.lives += 1;
-        let (life, at) = (self.lives, usize::from(number));
-        let path = self.folder.join("rack.toml");
-        let mut recipe = Recipe::new(&program_name(number), &[COMMAND], Some(&path));
-        for (name, value) in [
-            ("--number", number.to_string()),
-            ("--life", life.to_string()),
-            ("--folder", self.folder.display().to_string()),
-            ("--seed", self.seed.to_string()),
-        ] {
-            recipe.args.extend([name.into(), value.into()]);
-        }
-        let known = self.programs.get(at).map(|program| program.at);
-        let process = self.processes.set(known, recipe);
-        let program = Program {
-            at: process,
-            life,
-            runs: true,
-        };
-        match known {
-            Some(_) => self.programs[at] = program,
-            None => self.programs.push(program),
-        }
-        self.processes.start(process)?;
-        if self.is_repaired {
-            self.tell(number);
-        }
-        Ok(())
-    }
-
-    fn tell(&mut self, number: u16) {
-        let at = self.programs[usize::from(number)].at;
-        if let Some(child) = self.processes.child(at) {
-            child.tell("repaired");
-        }
-    }
-
-    /// Tells all programs that everything is repaired.
-    pub fn repaired(&mut self) {
-        self.journal.note(Event::Fault(Fault::Repaired));
-        self.is_repaired = true;
-        (0..PROGRAMS).for_each(|program| self.tell(program));
-    }
-
-    /// The programs that have not done their last piece of work.
-    pub fn unfinished(&self) -> Vec<String> {
-        let all = self.programs.iter().zip(0..);
-        let unfinished = all.filter(|(it, _)| !done_file(&self.folder, it.life).exists());
-        unfinished.map(|(_, number)| program_name(number)).collect()
-    }
-
-    /// Records what is about to be done to a process.
-    pub fn note(&mut self, victim: Victim, is_death: bool) {
-        let fault = match victim {
-            Victim::Switch if is_death => Fault::SwitchDies,
-            Victim::Switch => Fault::SwitchStops,
-            Victim::Node(at) => Fault::Node(at as u16),
-            Victim::Program(number) => {
-                let program = &mut self.programs[usize::from(number)];
-                if is_death {
-                    program.runs = false;
-                    Fault::Death(program.life)
-                } else {
-                    Fault::Pause(program.life)
-                }
-            }
-        };
-        self.journal.note(Event::Fault(fault));
-    }
-
-    /// Whether the rack still counts the current process of a program as a member.
-    pub fn is_member(&mut self, program: u16) -> bool {
-        let at = self.programs[usize::from(program)].at;
-        let pid = self.processes.child(at).map(|child| child.pid());
-        let place = place_of(&self.config, program);
-        let status = HostedRack::connect(&self.config).and_then(|mut rack| rack.status());
-        // Without an answer nobody is declared dead.
-        status.map_or(true, |status| {
-            let mut nodes = status.nodes.iter();
-            nodes.any(|node| Some(node.name.as_str()) == place && node.pid == pid)
-        })
-    }
-
     /// Restarts a process that was ended.
     ///
     /// # Errors
@@ -258,26 +167,6 @@ impl HostedRackRun {
             }
             Victim::Program(program) => self.end_programs(program..program + 1),
         }
-    }
-
-    /// Ends programs, so that they leave.
-    ///
-    /// # Errors
-    /// Errors of the system.
-    pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), CliError> {
-        let programs = range.start.into()..usize::from(range.end).min(self.programs.len());
-        let lives = self.programs[programs]
-            .iter()
-            .filter(|program| program.runs);
-        let lives: Vec<_> = lives.map(|program| program.life).collect();
-        for life in lives {
-            self.journal.note(Event::Fault(Fault::Ends(life)));
-        }
-        let first = self.config.residents().count() + 1;
-        let places = first + usize::from(range.start)..first + usize::from(range.end);
-        self.end_places(places.start..places.end.min(self.processes.all().end))?;
-        range.for_each(|program| self.note(Victim::Program(program), true));
-        Ok(())
     }
 
     /// Reads the output of the processes, and checks whether any has ended by itself.
@@ -380,26 +269,6 @@ impl HostedRackRun {
                     self.violations.push(text);
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// The journals of all processes.
-    pub fn journals(&self) -> impl Iterator<Item = (Life, PathBuf)> {
-        let folder: &Path = &self.folder;
-        (CAMPAIGN..=self.lives).map(|life| (life, journal_of(folder, life)))
-    }
-
-    /// Copies the journals to a folder of this seed.
-    ///
-    /// # Errors
-    /// Errors of the system.
-    pub fn keep_journals(&self, folder: &Path) -> std::io::Result<()> {
-        let folder = folder.join(format!("seed-{}", self.seed));
-        std::fs::create_dir_all(&folder)?;
-        for (_, journal) in self.journals().filter(|(_, journal)| journal.exists()) {
-            let name = journal.file_name().unwrap_or_default();
-            std::fs::copy(&journal, folder.join(name))?;
         }
         Ok(())
     }

@@ -10,11 +10,16 @@ mod messages;
 mod pages;
 mod sequencer;
 
-use super::journal::{self, Event, Fault, Life, Line, System};
+use super::journal::{self, CAMPAIGN, Event, Fault, Life, Line, PageEvent, System};
 use super::report::SeedReport;
-use rackweave_base::Instant;
+use rackweave_base::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
+
+/// A call takes no longer than this: the time limits of programs, and the time for which a program
+/// may be stopped.
+const CALL_LIMIT: Duration = Duration::from_secs(12);
 
 /// All journals of a rack, in the order of time.
 pub struct Journals(Vec<Entry>);
@@ -68,11 +73,51 @@ impl Journals {
             }
         }
         self.declared_without_cause(report);
+        self.calls_end(report);
         pages::judge(self, report);
         index::judge(self, report);
         sequencer::judge(self, report);
         messages::judge(self, seed, report);
         flows::judge(self, seed, report);
+    }
+
+    /// Every call ends, in good order or with an error, unless its process dies before.
+    fn calls_end(&self, report: &mut SeedReport) {
+        let mut open: BTreeMap<(Life, u8, u32), Instant> = BTreeMap::new();
+        let mut late = BTreeSet::new();
+        for entry in &self.0 {
+            let (system, call, begins) = match &entry.event {
+                Event::Fault(Fault::Death(life)) => {
+                    let ended =
+                        open.extract_if((*life, 0, 0)..=(*life, u8::MAX, u32::MAX), |_, _| true);
+                    late.extend(ended.filter(|(_, begun)| is_late(*begun, entry.at)));
+                    continue;
+                }
+                // What the campaign notes is not a call.
+                _ if entry.life == CAMPAIGN => continue,
+                Event::Pages(_, PageEvent::LostPages(_)) => continue,
+                Event::Pages(call, event) => (0, *call, event.begins()),
+                Event::Index(call, event) => (1, *call, event.begins()),
+                Event::Sequencer(call, event) => (2, *call, event.begins()),
+                _ => continue,
+            };
+            let key = (entry.life, system, call);
+            let ended = open.remove(&key);
+            late.extend(
+                ended
+                    .filter(|begun| is_late(*begun, entry.at))
+                    .map(|at| (key, at)),
+            );
+            if begins {
+                open.insert(key, entry.at);
+            }
+        }
+        for ((life, system, call), begun) in late {
+            let system = ["Pages", "Index", "Sequencer"][usize::from(system)];
+            let text =
+                format!("{system}: call {call} of process {life}, at {begun:?}, did not end");
+            report.violations.push(text);
+        }
     }
 
     /// A program to which nothing was done must not be declared dead.
@@ -87,6 +132,11 @@ impl Journals {
             ));
         }
     }
+}
+
+/// Whether a call that began then should have ended by now.
+fn is_late(begun: Instant, now: Instant) -> bool {
+    now.since(begun) > CALL_LIMIT
 }
 
 /// Adds the violations of a system to a report.

@@ -29,11 +29,11 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
     let entries = &journals.0;
     for (at, entry) in entries.iter().enumerate() {
         match &entry.event {
-            Event::Pages(_, PageEvent::Accepts(page, version)) => {
-                if judge.history.knows(*page) {
-                    judge.ask_ahead(&entries[at + 1..], *page);
-                    judge.history.accept(*page, *version);
-                }
+            Event::Pages(_, PageEvent::Accepts(page, version))
+                if judge.history.knows(*page) && was_accepted(&entries[at + 1..], *page) =>
+            {
+                judge.ask_ahead(&entries[at + 1..], *page);
+                judge.history.accept(*page, *version);
             }
             Event::Pages(call, event) => judge.event(entry, *call, event),
             Event::Fault(fault) => judge.fault(entry.at, *fault),
@@ -79,7 +79,12 @@ impl Judge {
                 self.last_death = Some(at);
                 self.rebuild(at);
             }
-            Fault::Node(_) => self.last_storage_fault = Some(at),
+            // What a node had that dies at the same time as the switch is unknown.
+            Fault::Node(_) => {
+                self.last_storage_fault = Some(at);
+                self.last_death = Some(at);
+                self.rebuild(at);
+            }
             Fault::SwitchDies => {
                 // Versions that are changed meanwhile may be numbered anew, too.
                 self.rebuilds_until = Some(at + PATIENCE);
@@ -113,7 +118,7 @@ impl Judge {
                 Event::Pages(call, PageEvent::Asked(asked)) if *asked == page => {
                     self.ask(entry, *call, page);
                 }
-                Event::Pages(_, PageEvent::Accepted(accepted)) if *accepted == page => return,
+                Event::Pages(_, PageEvent::Accepted(accepted, _)) if *accepted == page => return,
                 _ => {}
             }
         }
@@ -184,7 +189,7 @@ impl Judge {
                     self.lost(page, version);
                 }
             }
-            PageEvent::Accepts(..) | PageEvent::Accepted(_) => {}
+            PageEvent::Accepts(..) | PageEvent::Accepted(..) => {}
         }
     }
 
@@ -196,6 +201,15 @@ impl Judge {
             self.history.lost(page, version);
         }
     }
+}
+
+/// The result of accepting a loss.
+fn was_accepted(next: &[Entry], page: u64) -> bool {
+    let results = next.iter().filter_map(|entry| match entry.event {
+        Event::Pages(_, PageEvent::Accepted(other, accepted)) if other == page => Some(accepted),
+        _ => None,
+    });
+    results.take(1).any(|accepted| accepted)
 }
 
 fn got(version: Version) -> Got {

@@ -1,6 +1,6 @@
 //! Sequencers, by the history of their numbers.
 
-use super::super::journal::{CAMPAIGN, Event, Fault, Life, SequencerEvent, System};
+use super::super::journal::{Event, Fault, Life, SequencerEvent, System};
 use super::super::report::SeedReport;
 use super::{Journals, add};
 use rackweave_sim::checkers::SequenceHistory;
@@ -12,9 +12,9 @@ const IN_SWITCH: u32 = 0;
 
 pub fn judge(journals: &Journals, report: &mut SeedReport) {
     let mut history = SequenceHistory::new();
-    let mut calls: BTreeMap<(Life, u32), CallId> = BTreeMap::new();
+    let mut calls: BTreeMap<(Life, u32), (u32, CallId)> = BTreeMap::new();
     let mut block = 0;
-    let jumps = jumps(journals);
+    let mut jumps = jumps(journals);
     for entry in &journals.0 {
         let (call, event) = match &entry.event {
             Event::Sequencer(call, event) => ((entry.life, *call), event),
@@ -27,12 +27,15 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
             }
             SequencerEvent::Asked(number, count) => {
                 let id = history.begin(*number, entry.life.into(), *count);
-                calls.insert(call, id);
+                calls.insert(call, (*number, id));
             }
             SequencerEvent::Got(start, end) => {
-                if let Some(id) = calls.remove(&call) {
-                    if jumps.contains(&(entry.life, call.1)) {
-                        history.went_on(IN_SWITCH, *start, block + block / 2);
+                if let Some((number, id)) = calls.remove(&call) {
+                    // Numbers from behind a gap may be returned in another order.
+                    let passed = |at: &u64| number == IN_SWITCH && *at <= *start;
+                    while let Some(at) = jumps.first().copied().filter(passed) {
+                        jumps.remove(&at);
+                        history.went_on(IN_SWITCH, at, skipped_max(journals, block));
                     }
                     history.end(id, *start..*end);
                 }
@@ -46,13 +49,26 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
     }
 }
 
-/// The first calls to the sequencer in the switch that returned numbers after a switch process had
-/// died. They are known only from what was returned: the widest gaps are there, because calls ask
-/// for few numbers.
-fn jumps(journals: &Journals) -> BTreeSet<(Life, u32)> {
+/// How many numbers may be skipped at once: a block and a half for each death of a switch process,
+/// since nothing may have been returned between two of them.
+fn skipped_max(journals: &Journals, block: u64) -> u64 {
+    deaths(journals) as u64 * (block + block / 2)
+}
+
+fn deaths(journals: &Journals) -> usize {
+    let deaths = journals
+        .faults()
+        .filter(|(_, fault)| *fault == Fault::SwitchDies);
+    deaths.count()
+}
+
+/// The numbers at which the sequencer in the switch went on after a switch process had died. They
+/// are known only from what was returned: the widest gaps are below them, because calls ask for few
+/// numbers.
+fn jumps(journals: &Journals) -> BTreeSet<u64> {
     let mut asked = BTreeSet::new();
     // Perhaps nothing was returned before the first death.
-    let mut returned = vec![(0, 0, (CAMPAIGN, 0))];
+    let mut returned = vec![(0, 0)];
     for entry in &journals.0 {
         match entry.event {
             Event::Sequencer(call, SequencerEvent::Asked(IN_SWITCH, _)) => {
@@ -61,24 +77,20 @@ fn jumps(journals: &Journals) -> BTreeSet<(Life, u32)> {
             Event::Sequencer(call, SequencerEvent::Got(start, end))
                 if asked.contains(&(entry.life, call)) =>
             {
-                returned.push((start, end, (entry.life, call)));
+                returned.push((start, end));
             }
             _ => {}
         }
     }
     returned.sort_unstable();
-    let gap = |pair: &[(u64, u64, _)]| pair[1].0.saturating_sub(pair[0].1);
-    let mut gaps: Vec<_> = returned
-        .windows(2)
-        .map(|pair| (gap(pair), pair[1].2))
+    let pairs = returned.windows(2);
+    let mut gaps: Vec<_> = pairs
+        .map(|pair| (pair[1].0.saturating_sub(pair[0].1), pair[1].0))
         .collect();
     gaps.sort_unstable_by(|a, b| b.cmp(a));
-    let deaths = journals
-        .faults()
-        .filter(|(_, fault)| *fault == Fault::SwitchDies);
-    let jumps = gaps.into_iter().take(deaths.count());
+    let jumps = gaps.into_iter().take(deaths(journals));
     jumps
         .filter(|(gap, _)| *gap > 0)
-        .map(|(_, call)| call)
+        .map(|(_, at)| at)
         .collect()
 }

@@ -21,12 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 pub fn run(program: &Program) {
     let mut last = None;
-    let mut is_done = false;
     while program.phase() != Phase::Ends {
-        // The campaign sees by itself that the last flows end well.
-        if program.phase() == Phase::Last && !core::mem::replace(&mut is_done, true) {
-            program.done();
-        }
         std::thread::sleep(AGAIN_AFTER);
         let Ok(flow) = flow_in_use(&program.folder) else {
             continue;
@@ -41,6 +36,9 @@ pub fn run(program: &Program) {
             Ok(mut ends) => while ends.advance() && program.phase() != Phase::Ends {},
             // It may have been aborted by now.
             Err(error) => program.failed(System::Flows, &error),
+        }
+        if flow.is_last {
+            program.done();
         }
     }
 }
@@ -132,6 +130,9 @@ impl<'a> Ends<'a> {
             let pushes = FlowEvent::Pushes(flow, own, to, (ring.pushed, count));
             program.note(Event::Flow(pushes));
             ring.pushed += count;
+        }
+        if ring.pending.is_empty() {
+            return;
         }
         match ring.producer.push_batch(&ring.pending) {
             Ok(count) => drop(ring.pending.drain(..count as usize * item)),

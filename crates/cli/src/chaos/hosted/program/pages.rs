@@ -133,7 +133,11 @@ impl User<'_> {
                 let refused = PageEvent::NotTaken(page.number(), stamp.version);
                 self.note(call, refused);
             }
-            Err(error) => self.program.failed(System::Pages, &error),
+            Err(error) => {
+                self.program.failed(System::Pages, &error);
+                // Its outcome is unknown.
+                self.note(call, PageEvent::Failed);
+            }
         }
     }
 

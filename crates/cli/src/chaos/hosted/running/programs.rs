@@ -1,0 +1,145 @@
+//! The programs of a rack: their processes, one after another, and what they have recorded.
+
+use super::super::journal::{CAMPAIGN, Event, Fault, Life};
+use super::super::plan::{PROGRAMS, Victim, program_name};
+use super::super::program::{COMMAND, done_file, journal_of, place_of};
+use super::{HostedRackRun, Program};
+use crate::hosted::child::Recipe;
+use crate::outcome::CliError;
+use rackweave_rack::hosted::HostedRack;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+impl HostedRackRun {
+    /// Starts all programs.
+    ///
+    /// # Errors
+    /// If the system cannot start a process.
+    pub fn start_programs(&mut self) -> Result<(), CliError> {
+        (0..PROGRAMS).try_for_each(|program| self.start_program(program))
+    }
+
+    pub(super) fn start_program(&mut self, number: u16) -> Result<(), CliError> {
+        self.lives += 1;
+        let (life, at) = (self.lives, usize::from(number));
+        let path = self.folder.join("rack.toml");
+        let mut recipe = Recipe::new(&program_name(number), &[COMMAND], Some(&path));
+        for (name, value) in [
+            ("--number", number.to_string()),
+            ("--life", life.to_string()),
+            ("--folder", self.folder.display().to_string()),
+            ("--seed", self.seed.to_string()),
+        ] {
+            recipe.args.extend([name.into(), value.into()]);
+        }
+        let known = self.programs.get(at).map(|program| program.at);
+        let process = self.processes.set(known, recipe);
+        let program = Program {
+            at: process,
+            life,
+            runs: true,
+        };
+        match known {
+            Some(_) => self.programs[at] = program,
+            None => self.programs.push(program),
+        }
+        self.processes.start(process)?;
+        if self.is_repaired {
+            self.tell(number);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, number: u16) {
+        let at = self.programs[usize::from(number)].at;
+        if let Some(child) = self.processes.child(at) {
+            child.tell("repaired");
+        }
+    }
+
+    /// Tells all programs that everything is repaired.
+    pub fn repaired(&mut self) {
+        self.journal.note(Event::Fault(Fault::Repaired));
+        self.is_repaired = true;
+        (0..PROGRAMS).for_each(|program| self.tell(program));
+    }
+
+    /// The programs that have not done their last piece of work.
+    pub fn unfinished(&self) -> Vec<String> {
+        let all = self.programs.iter().zip(0..);
+        let unfinished = all.filter(|(it, _)| !done_file(&self.folder, it.life).exists());
+        unfinished.map(|(_, number)| program_name(number)).collect()
+    }
+
+    /// Records what is about to be done to a process.
+    pub fn note(&mut self, victim: Victim, is_death: bool) {
+        let fault = match victim {
+            Victim::Switch if is_death => Fault::SwitchDies,
+            Victim::Switch => Fault::SwitchStops,
+            Victim::Node(at) => Fault::Node(at as u16),
+            Victim::Program(number) => {
+                let program = &mut self.programs[usize::from(number)];
+                if is_death {
+                    program.runs = false;
+                    Fault::Death(program.life)
+                } else {
+                    Fault::Pause(program.life)
+                }
+            }
+        };
+        self.journal.note(Event::Fault(fault));
+    }
+
+    /// Whether the rack still counts the current process of a program as a member.
+    pub fn is_member(&mut self, program: u16) -> bool {
+        let at = self.programs[usize::from(program)].at;
+        let pid = self.processes.child(at).map(|child| child.pid());
+        let place = place_of(&self.config, program);
+        let status = HostedRack::connect(&self.config).and_then(|mut rack| rack.status());
+        // Without an answer nobody is declared dead.
+        status.map_or(true, |status| {
+            let mut nodes = status.nodes.iter();
+            nodes.any(|node| Some(node.name.as_str()) == place && node.pid == pid)
+        })
+    }
+
+    /// Ends programs, so that they leave.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), CliError> {
+        let programs = range.start.into()..usize::from(range.end).min(self.programs.len());
+        let lives = self.programs[programs]
+            .iter()
+            .filter(|program| program.runs);
+        let lives: Vec<_> = lives.map(|program| program.life).collect();
+        for life in lives {
+            self.journal.note(Event::Fault(Fault::Ends(life)));
+        }
+        let first = self.config.residents().count() + 1;
+        let places = first + usize::from(range.start)..first + usize::from(range.end);
+        self.end_places(places.start..places.end.min(self.processes.all().end))?;
+        range.for_each(|program| self.note(Victim::Program(program), true));
+        Ok(())
+    }
+
+    /// The journals of all processes.
+    pub fn journals(&self) -> impl Iterator<Item = (Life, PathBuf)> {
+        let folder: &Path = &self.folder;
+        (CAMPAIGN..=self.lives).map(|life| (life, journal_of(folder, life)))
+    }
+
+    /// Copies the journals to a folder of this seed.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn keep_journals(&self, folder: &Path) -> std::io::Result<()> {
+        let folder = folder.join(format!("seed-{}", self.seed));
+        std::fs::create_dir_all(&folder)?;
+        for (_, journal) in self.journals().filter(|(_, journal)| journal.exists()) {
+            let name = journal.file_name().unwrap_or_default();
+            std::fs::copy(&journal, folder.join(name))?;
+        }
+        Ok(())
+    }
+}
