@@ -117,7 +117,9 @@ impl Member {
         // A heartbeat that is answered late delays waiting threads as well. Requests are sent one
         // after the other, so no time is counted twice.
         let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
-        if is_counted && self.count(asked.elapsed()) {
+        // A request ends after `patience`. If a reply took longer, this process stood still.
+        let took = Some(asked.elapsed()).filter(|took| *took <= self.patience);
+        if is_counted && took.is_some_and(|took| self.count(took)) {
             self.cut_because("it took too long to answer, question after question");
         }
         Ok(reply)

@@ -1,6 +1,6 @@
 //! Flows, each by the history of its items.
 
-use super::super::journal::{Event, Fault, FlowEvent, FlowKind, System};
+use super::super::journal::{Event, Fault, FlowEvent, FlowKind, Life, System};
 use super::super::plan::{DEAD_AFTER_MS, PROGRAMS};
 use super::super::program::flows::ITEM_BYTES;
 use super::super::report::SeedReport;
@@ -8,6 +8,9 @@ use super::{Journals, add};
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::checkers::{FlowHistory, Shape, stamp};
 use std::collections::BTreeMap;
+
+/// More items than a flow has.
+const ITEMS_MAX: u64 = 1 << 32;
 
 /// A fault shows within this time, also if the switch restarts meanwhile.
 const SHOWS_WITHIN: Duration = Duration::from_millis(3 * DEAD_AFTER_MS);
@@ -35,7 +38,7 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
             | FlowEvent::Over(number, _) => number,
         };
         if let Some(flow) = flows.get_mut(number) {
-            flow.event(entry.at, event);
+            flow.event((entry.at, entry.life), event);
         }
     }
     for (number, flow) in flows {
@@ -49,6 +52,8 @@ struct Judged {
     made: Instant,
     /// When an end of it was first seen aborted, and the reason that the controller gave.
     aborted: Option<(Instant, String)>,
+    /// The processes of consumers that have not seen the end.
+    consumers: BTreeMap<u16, Life>,
     /// Whether the controller said that all items were delivered.
     has_ended: bool,
 }
@@ -65,14 +70,19 @@ impl Judged {
             seed,
             made,
             aborted: None,
+            consumers: BTreeMap::new(),
             has_ended: false,
         }
     }
 
-    fn event(&mut self, at: Instant, event: &FlowEvent) {
+    fn event(&mut self, (at, life): (Instant, Life), event: &FlowEvent) {
         match event {
             FlowEvent::Made(..) => {}
             FlowEvent::Pushes(_, producer, destination, (first, count)) => {
+                // A program's consumer has the number of its producer.
+                if *first == 0 {
+                    self.consumers.entry(*producer).or_insert(life);
+                }
                 for sequence in *first..first + count {
                     let item = self.item((*producer, *destination, sequence));
                     let hash = FlowHistory::item_hash(&item);
@@ -81,11 +91,15 @@ impl Judged {
             }
             FlowEvent::Finishes(_, producer) => self.history.close(*producer),
             FlowEvent::Took(_, consumer, items) => {
+                self.consumers.insert(*consumer, life);
                 for stamp in items {
                     self.history.pop(*consumer, &self.item(*stamp));
                 }
             }
-            FlowEvent::Ended(_, consumer) => self.history.end(*consumer),
+            FlowEvent::Ended(_, consumer) => {
+                self.consumers.remove(consumer);
+                self.history.end(*consumer);
+            }
             FlowEvent::Aborted(_) => self.abort(at, "an end saw it"),
             FlowEvent::Over(_, Some(reason)) => {
                 let seen = self.aborted.as_ref().map_or(at, |(seen, _)| *seen);
@@ -104,6 +118,17 @@ impl Judged {
         let mut item = vec![0; ITEM_BYTES as usize];
         stamp::fill(&mut item, producer, destination, sequence, self.seed);
         item
+    }
+
+    /// A flow ends when everything has been delivered: a consumer may die before it has taken it.
+    fn excuse_dead(&mut self, journals: &Journals) {
+        for (&consumer, &life) in &self.consumers {
+            let dies = |fault| matches!(fault, Fault::Death(of) if of == life);
+            if journals.faults().any(|(_, fault)| dies(fault)) {
+                self.history.abandon_consumer(consumer);
+                self.history.excuse(consumer, ITEMS_MAX);
+            }
+        }
     }
 
     fn finish(mut self, journals: &Journals, number: u32, report: &mut SeedReport) {
@@ -131,7 +156,7 @@ impl Judged {
             }
             // It was not set up, or still ran when everything was told to end.
             None if !self.has_ended => self.history.abort(),
-            None => {}
+            None => self.excuse_dead(journals),
         }
         let ended = u64::from(self.has_ended);
         report.count("flows_ended", ended);

@@ -21,6 +21,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
         flushes: BTreeMap::new(),
         lost: BTreeSet::new(),
         dead: BTreeSet::new(),
+        asked_in_vain: BTreeSet::new(),
         last_death: None,
         last_storage_fault: None,
         rebuilds_until: None,
@@ -62,6 +63,8 @@ struct Judge {
     /// Losses that were reported.
     lost: BTreeSet<(u64, u64)>,
     dead: BTreeSet<Life>,
+    /// Requests of programs that had been declared dead.
+    asked_in_vain: BTreeSet<(Life, u32)>,
     last_death: Option<Instant>,
     last_storage_fault: Option<Instant>,
     /// A switch process may be rebuilding the directory until then.
@@ -135,11 +138,7 @@ impl Judge {
         let (life, now) = (entry.life, entry.at);
         let key = (life, call);
         if self.dead.contains(&life) {
-            if let PageEvent::Exclusive(version) = event {
-                let text = format!("process {life} was dead, and got {version:?} to change");
-                self.gained.push(text);
-            }
-            return;
+            return self.of_dead(key, event);
         }
         match event {
             PageEvent::Created(page) => self.history.create(*page),
@@ -190,6 +189,19 @@ impl Judge {
                 }
             }
             PageEvent::Accepts(..) | PageEvent::Accepted(..) => {}
+        }
+    }
+
+    /// A program that was declared dead goes on for a while. It may find what it was given before,
+    /// and must be given nothing to change any more.
+    fn of_dead(&mut self, call: (Life, u32), event: &PageEvent) {
+        match event {
+            PageEvent::Asked(_) => _ = self.asked_in_vain.insert(call),
+            PageEvent::Exclusive(version) if self.asked_in_vain.contains(&call) => {
+                let text = format!("process {} was dead, and got {version:?} to change", call.0);
+                self.gained.push(text);
+            }
+            _ => {}
         }
     }
 

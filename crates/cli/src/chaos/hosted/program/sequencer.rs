@@ -12,6 +12,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(3);
 /// A call waits for no more than this.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 
+/// How many sequencers may have taken each other's place since the last call.
+const NEWER_MAX: u32 = 4;
+
 /// Most numbers of a call.
 const NUMBERS_MAX: u64 = 20;
 
@@ -54,13 +57,14 @@ impl User {
                 let name = sequencer_name(self.kind, generation);
                 SequencerService::find(&program.rack, &name)
             };
-            let sequencer = match find(self.generation + 1) {
-                Ok(next) => {
-                    self.generation += 1;
-                    next
-                }
-                Err(_) => find(self.generation)?,
+            let known = self.generation;
+            let newer = (known + 1..=known + NEWER_MAX).rev();
+            let newest = newer.filter_map(|it| Some((it, find(it).ok()?))).next();
+            let (generation, sequencer) = match newest {
+                Some(newest) => newest,
+                None => (known, find(known)?),
             };
+            self.generation = generation;
             let mut client = sequencer.connect(program.node)?;
             client.set_time_limit(TIME_LIMIT);
             self.client = Some(client);
