@@ -8,5 +8,6 @@ mod lifecycle;
 mod programs;
 mod rack;
 mod restart;
+mod scripts;
 mod serving;
 mod strangers;
