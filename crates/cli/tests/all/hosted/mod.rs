@@ -5,6 +5,7 @@
 mod columns;
 mod commands;
 mod lifecycle;
+mod observed;
 mod programs;
 mod rack;
 mod restart;
