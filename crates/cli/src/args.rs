@@ -1,5 +1,6 @@
 //! What can be said at the command line: the commands, each of which has its own arguments.
 
+use crate::chaos::ProgramArgs;
 use crate::chaos::args::ChaosArgs;
 use crate::columns::args::ColumnsArgs;
 use crate::demo::args::DemoArgs;
@@ -73,4 +74,7 @@ pub enum Command {
     Columns(ColumnsArgs),
     /// Make the keys of a hosted rack
     Keygen(KeygenArgs),
+    /// Be a program of the campaign against hosted racks
+    #[command(hide = true)]
+    ChaosProgram(ProgramArgs),
 }

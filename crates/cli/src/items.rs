@@ -2,8 +2,8 @@
 //! run as programs in real and in virtual time.
 //!
 //! Measured ends (`perf`) write and read eight bytes of an item, or every byte, in batches of a
-//! given size. Checked ends (`flow`, `chaos --system hosted`) derive every byte from the stamp and
-//! a salt, may have a rate limit and ring doorbells. `source` pushes, `sink` takes, `stamps` has
+//! given size. Checked ends (`flow`) derive every byte from the stamp, may have a rate limit
+//! and ring doorbells. `source` pushes, `sink` takes, `stamps` has
 //! the contents of items, `verify` checks what was pushed and seen.
 
 mod sink;
@@ -45,8 +45,6 @@ pub struct Manner {
 struct Style {
     /// How items of a measured flow are written and read. In a checked flow it is every byte.
     measured: Option<Manner>,
-    /// Input of every byte after the stamp of a checked item.
-    salt: u64,
     /// Maximum bytes per second.
     rate: Option<f64>,
     /// Nanoseconds since the start until which it is busy.
@@ -64,7 +62,6 @@ impl Style {
     fn checked(rate: Option<f64>, now: u64) -> Self {
         Self {
             measured: None,
-            salt: 0,
             rate,
             busy_until: now as f64,
         }

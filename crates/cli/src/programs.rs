@@ -17,7 +17,6 @@ use crate::outcome::CliError;
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Qpn};
 use rackweave_rack::Node;
-use rackweave_rack::hosted::Job;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{Completion, CqId, PostError, ReceiveRequest, Verbs, WorkRequest};
@@ -211,8 +210,6 @@ impl Clock {
 pub enum Port<'p, 'c> {
     /// A node of a rack in this process.
     Node(&'p Node, &'p RoundClock),
-    /// The node of a hosted rack that runs this job.
-    Job(&'p Job, &'p RoundClock),
     /// A node of a simulated rack.
     Actor(&'p mut Context<'c>),
 }
@@ -221,7 +218,7 @@ impl<'p> Port<'p, '_> {
     /// The node of a rack in this process, for state machines that post by themselves.
     ///
     /// # Errors
-    /// If time is virtual or the rack is hosted.
+    /// If time is virtual.
     pub fn node(&self) -> Result<&'p Node, CliError> {
         match self {
             Self::Node(node, _) => Ok(node),
@@ -232,7 +229,7 @@ impl<'p> Port<'p, '_> {
     /// Nanoseconds since the start, one reading of the clock for all programs of a round.
     pub fn now(&self) -> u64 {
         match self {
-            Self::Node(_, clock) | Self::Job(_, clock) => clock.now(),
+            Self::Node(_, clock) => clock.now(),
             Self::Actor(context) => context.now().as_nanos(),
         }
     }
@@ -240,7 +237,7 @@ impl<'p> Port<'p, '_> {
     /// The clock, to be read after acquiring the NIC, which may take a while.
     pub fn clock(&self) -> Clock {
         match self {
-            Self::Node(_, clock) | Self::Job(_, clock) => Clock::Real(clock.start),
+            Self::Node(_, clock) => Clock::Real(clock.start),
             Self::Actor(context) => Clock::Virtual(context.now().as_nanos()),
         }
     }
@@ -248,16 +245,13 @@ impl<'p> Port<'p, '_> {
     /// Acts on the NIC and makes sure that posted work is started.
     ///
     /// # Errors
-    /// Those of `act`, or if the node no longer has a NIC.
+    /// Those of `act`.
     pub fn act<R>(
         &mut self,
         act: impl FnOnce(&mut Queue<'_, '_>) -> Result<R, CliError>,
     ) -> Result<R, CliError> {
         match self {
             Self::Node(node, _) => node.with(|nic| act(&mut Queue::Nic(nic))),
-            Self::Job(job, _) => job
-                .with_nic(|nic| act(&mut Queue::Nic(nic)))
-                .unwrap_or_else(|| Err(CliError::run("the node has lost the rack"))),
             Self::Actor(context) => act(&mut Queue::Actor(context)),
         }
     }

@@ -121,3 +121,17 @@ fn a_report_of_a_flow_that_had_the_number_before_is_ignored() {
 fn what_is_said_of_a_member_that_has_gone_is_not_about_the_next_one_with_its_number() {
     replay(96_019_737);
 }
+
+/// A replica is removed before it is connected, and its node has crashed unnoticed. It was reported
+/// as a loss of the flow.
+#[test]
+fn a_replica_that_is_removed_before_it_is_connected_is_no_loss() {
+    replay(150_006_284);
+}
+
+/// A consumer that is being removed is cut off while it is shown an item. No other consumer may get
+/// the item, but the flow did not count it as lost.
+#[test]
+fn items_lost_with_a_consumer_that_is_being_removed_are_counted() {
+    replay(150_018_919);
+}

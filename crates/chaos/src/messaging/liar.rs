@@ -7,7 +7,7 @@ use super::receiving::Hearer;
 use super::sending::Talker;
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_endpoint::messaging::Agreed;
-use rackweave_verbs::{Access, Operation, PdId, Region, Verbs, WorkRequest};
+use rackweave_verbs::{Access, Operation, PdId, QpState, Region, Verbs, WorkRequest};
 use rackweave_wire::fabric::message::handshake::{Keys, WriteTarget};
 use rackweave_wire::fabric::message::{
     CONNECTION_ENTRY, CloseReason, ENTRY_LEN, own_entry, peer_entry,
@@ -28,6 +28,8 @@ pub(super) struct Liar {
     stage: Option<Region>,
     /// When it lied.
     pub said: Option<Instant>,
+    /// The queue pair on which it lied.
+    qpn: Option<Qpn>,
 }
 
 impl Liar {
@@ -40,6 +42,7 @@ impl Liar {
             pd: rogue.pd,
             stage: None,
             said: None,
+            qpn: None,
         }
     }
 
@@ -82,8 +85,15 @@ impl Liar {
                 return false;
             }
         }
-        self.said = Some(now);
+        (self.said, self.qpn) = (Some(now), Some(qpn));
         true
+    }
+
+    /// Whether a receiver's lie may have been lost. The channel of a receiver may be over; then its
+    /// queue pair may break and the connection stays open.
+    pub fn may_be_lost(&self, nic: &dyn Verbs) -> bool {
+        let state = self.qpn.and_then(|qpn| nic.qp_state(qpn));
+        self.lie.is_receivers() && state == Some(QpState::Error)
     }
 
     fn stage(&mut self, nic: &mut dyn Verbs, memory: &Memory) -> Option<Region> {

@@ -3,7 +3,7 @@
 use super::forger::Rogue;
 use super::liar::Liar;
 use super::misbehaviour::Misbehaviour;
-use super::plan::{Leaving, Manners};
+use super::plan::{CallPlan, Leaving, Manners};
 use super::receiving::Hearer;
 use super::sending::{Talker, ended_by};
 use super::shared::{Call, Shared};
@@ -161,10 +161,16 @@ impl Side {
             return;
         };
         if now >= said + LIE_PATIENCE {
-            let misbehaviour = self.call.plan.misbehaviour;
-            self.shared.wrong.push(format!(
-                "connection {number}: {misbehaviour:?} at {said:?} was not found out by {now:?}"
-            ));
+            let CallPlan {
+                misbehaviour,
+                may_break,
+                ..
+            } = self.call.plan;
+            if !(may_break && liar.may_be_lost(nic)) {
+                self.shared.wrong.push(format!(
+                    "connection {number}: {misbehaviour:?} at {said:?} was not found out by {now:?}"
+                ));
+            }
             self.close(now, nic, CloseReason::Normal);
         }
     }

@@ -1,6 +1,7 @@
 //! Arguments of `chaos`.
 
 use clap::Args;
+use std::path::PathBuf;
 
 /// Arguments of `chaos`.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +37,9 @@ pub struct ChaosArgs {
     /// says
     #[arg(long, value_name = "HOW")]
     pub access: Option<String>,
+    /// Keep what the processes of hosted racks recorded in seeds that fail, in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub journals: Option<PathBuf>,
     /// Threads, each with schedules of its own; without it, one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

@@ -11,6 +11,7 @@ use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use crate::{output, pool};
 use args::ChaosArgs;
+pub use hosted::program::{ProgramArgs, run as run_program};
 use rackweave_chaos::{IndexAccess, Options, System};
 use report::CampaignReport;
 use std::ops::Range;

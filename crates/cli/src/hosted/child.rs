@@ -7,7 +7,7 @@
 use super::event::Event;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
@@ -120,6 +120,13 @@ impl Child {
     pub fn signal(&mut self, signal: Signal) {
         if let (Ok(None), Some(pid)) = (self.ended(), Pid::from_raw(self.pid() as i32)) {
             let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Writes a line to its standard input, if it can still read one.
+    pub fn tell(&mut self, line: &str) {
+        if let Some(stdin) = &mut self.stdin {
+            let _gone = writeln!(stdin, "{line}");
         }
     }
 

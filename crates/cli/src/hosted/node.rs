@@ -2,10 +2,11 @@
 
 use super::args::NodeArgs;
 use super::event::{Speaker, What};
-use super::{jobs, leash};
+use super::leash;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
-use rackweave_rack::hosted::{NodeOptions, NodeProcess};
+use rackweave_rack::hosted::{NoJobs, NodeOptions, NodeProcess};
+use std::sync::Arc;
 
 /// Runs the command.
 ///
@@ -17,7 +18,7 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
         config: globals.hosted_process()?,
         name: args.name.clone(),
         controller: args.controller,
-        jobs: jobs::all(),
+        jobs: Arc::new(NoJobs),
         serves_stores: true,
         waits_for_name: true,
     })?;

@@ -1,4 +1,5 @@
-//! The processes of a hosted rack that this process starts: the switch's, then those of the nodes.
+//! The processes of a hosted rack that this process starts: the switch's, then those of the nodes,
+//! then programs that join it.
 
 use super::child::{Child, Recipe, Word};
 use crate::outcome::CliError;
@@ -16,6 +17,8 @@ pub const END_LIMIT: Duration = Duration::from_secs(3);
 /// The processes of a rack, by number. The remaining ones are killed when this is dropped.
 pub struct Processes {
     recipes: Vec<Recipe>,
+    /// How many of them are nodes.
+    nodes: usize,
     children: Vec<Option<Child>>,
     words: Receiver<Word>,
     sender: Sender<Word>,
@@ -34,6 +37,7 @@ impl Processes {
         recipes.extend(nodes);
         Self {
             children: recipes.iter().map(|_| None).collect(),
+            nodes: recipes.len() - 1,
             recipes,
             words,
             sender,
@@ -55,9 +59,24 @@ impl Processes {
         self.children[at].as_mut()
     }
 
+    /// Adds a process that is no node, or gives one another recipe. Returns its number.
+    pub fn set(&mut self, at: Option<usize>, recipe: Recipe) -> usize {
+        match at {
+            Some(at) => {
+                self.recipes[at] = recipe;
+                at
+            }
+            None => {
+                self.recipes.push(recipe);
+                self.children.push(None);
+                self.recipes.len() - 1
+            }
+        }
+    }
+
     /// The process ids of the running nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
-        let nodes = self.children[1..].iter();
+        let nodes = self.children[1..=self.nodes].iter();
         nodes.map(|child| child.as_ref().map(Child::pid)).collect()
     }
 

@@ -47,12 +47,6 @@ impl Sink {
         }
     }
 
-    /// Makes its items depend on `salt`, too.
-    pub fn salted(mut self, salt: u64) -> Self {
-        self.style.salt = salt;
-        self
-    }
-
     fn new(consumer: Consumer, style: Style, begun: u64) -> Self {
         Self {
             consumer,
@@ -80,7 +74,7 @@ impl Sink {
         let Some(manner) = self.style.measured else {
             let (mut at, index) = (first, self.index);
             let look = |item: &[u8]| {
-                match stamps::read(item, self.style.salt) {
+                match stamps::read(item) {
                     Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
                         note(runs, producer, number);
                     }

@@ -19,8 +19,6 @@ pub struct ItemSource {
     /// Rings whose end of stream has been announced.
     ended: Vec<bool>,
     aborted: bool,
-    /// Whether it ends only when all items are delivered.
-    awaits_delivery: bool,
 }
 
 impl ItemSource {
@@ -61,15 +59,7 @@ impl ItemSource {
             begun,
             last: begun,
             aborted: false,
-            awaits_delivery: false,
         }
-    }
-
-    /// Makes its items depend on `salt`, too, and makes it end only when all of them are delivered.
-    pub fn delivering(mut self, salt: u64) -> Self {
-        self.style.salt = salt;
-        self.awaits_delivery = true;
-        self
     }
 
     /// Pushes up to `left` items into a ring. Returns their number.
@@ -80,7 +70,7 @@ impl ItemSource {
         let (name, number) = (self.producer, &mut self.pushed[at]);
         let Some(manner) = self.style.measured else {
             let pushed = producer.push_each(most, |item| {
-                stamps::fill(item, name, at as u32, *number, self.style.salt);
+                stamps::fill(item, name, at as u32, *number);
                 *number += 1;
             });
             return pushed.map(u64::from);
@@ -204,12 +194,5 @@ impl Program for ItemSource {
 
     fn done(&self) -> u64 {
         self.pushed.iter().sum()
-    }
-
-    fn is_settled(&mut self) -> bool {
-        if self.awaits_delivery {
-            self.aborted |= self.rings.iter_mut().any(Producer::is_aborted);
-        }
-        self.aborted || !self.awaits_delivery || self.rings.iter_mut().all(Producer::is_delivered)
     }
 }

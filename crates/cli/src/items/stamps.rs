@@ -56,15 +56,15 @@ pub fn note(runs: &mut Vec<Run>, producer: u32, number: u64) {
     }
 }
 
-/// The seed of the bytes after the stamp of a checked item. It depends on the salt.
-fn seed_of(stamp: u64, destination: u64, salt: u64) -> u64 {
-    hash_key(stamp ^ hash_key(destination ^ salt))
+/// The seed of the bytes after the stamp of a checked item.
+fn seed_of(stamp: u64, destination: u64) -> u64 {
+    hash_key(stamp ^ hash_key(destination))
 }
 
 /// Fills a checked item.
-pub fn fill(item: &mut [u8], producer: u32, destination: u32, number: u64, salt: u64) {
+pub fn fill(item: &mut [u8], producer: u32, destination: u32, number: u64) {
     let (stamp, destination) = (stamp(producer, number), u64::from(destination));
-    let seed = seed_of(stamp, destination, salt);
+    let seed = seed_of(stamp, destination);
     let (head, rest) = item.split_at_mut(ITEM_MIN as usize);
     head[..8].copy_from_slice(&marked(stamp).to_le_bytes());
     head[8..].copy_from_slice(&destination.to_le_bytes());
@@ -74,11 +74,11 @@ pub fn fill(item: &mut [u8], producer: u32, destination: u32, number: u64, salt:
 }
 
 /// Producer, destination and number of an item; none if any byte is wrong.
-pub fn read(item: &[u8], salt: u64) -> Option<(u32, u32, u64)> {
+pub fn read(item: &[u8]) -> Option<(u32, u32, u64)> {
     let (head, rest) = item.split_first_chunk::<{ ITEM_MIN as usize }>()?;
     let word = |at: usize| Some(u64::from_le_bytes(*head[at..].first_chunk()?));
     let (stamp, destination) = (marked(word(0)?), word(8)?);
-    let seed = seed_of(stamp, destination, salt);
+    let seed = seed_of(stamp, destination);
     let wrong = (0u64..)
         .zip(rest.chunks_exact(8))
         .fold(0, |wrong, (at, word)| {
@@ -96,14 +96,13 @@ mod tests {
     #[test]
     fn a_byte_that_is_wrong_is_noticed() {
         let mut item = [0; 64];
-        fill(&mut item, 3, 1, 77, 5);
-        assert_eq!(read(&item, 5), Some((3, 1, 77)));
-        assert_eq!(read(&item, 6), None);
+        fill(&mut item, 3, 1, 77);
+        assert_eq!(read(&item), Some((3, 1, 77)));
         for at in 0..64 {
             let mut damaged = item;
             damaged[at] ^= 0x10;
-            assert_ne!(read(&damaged, 5), Some((3, 1, 77)), "byte {at}");
-            assert!(at < 16 || read(&damaged, 5).is_none(), "byte {at}");
+            assert_ne!(read(&damaged), Some((3, 1, 77)), "byte {at}");
+            assert!(at < 16 || read(&damaged).is_none(), "byte {at}");
         }
     }
 

@@ -38,35 +38,6 @@ impl<'a> From<&'a Sink> for Seen<'a> {
     }
 }
 
-/// Everything that is wrong with the record of one consumer of a shuffle, in words. It is consumer
-/// number `index`, to which the producers pushed `pushed` items each. If the flow `is_cut`, items
-/// may be missing at the end.
-pub fn judge_one(sink: &Sink, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
-    let problem = sink.problem().map(ToOwned::to_owned);
-    let problems = judge_runs(sink.into(), index, pushed, is_cut);
-    problem.into_iter().chain(problems).collect()
-}
-
-fn judge_runs(seen: Seen<'_>, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
-    let is_unknown = |run: &&Run| run.producer as usize >= pushed.len();
-    if let Some(run) = seen.runs.iter().find(is_unknown) {
-        return vec![format!("producer {} is not of this flow", run.producer)];
-    }
-    let ring = |&items: &u64| {
-        let mut rings = vec![0; index];
-        rings.push(items);
-        rings
-    };
-    let mut all_seen = vec![Seen::default(); index];
-    all_seen.push(seen);
-    judge(&Evidence {
-        shape: FlowShape::Shuffle,
-        pushed: pushed.iter().map(ring).collect(),
-        seen: all_seen,
-        is_cut,
-    })
-}
-
 /// Everything that is wrong with a flow, in words.
 pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     let mut problems = Vec::new();

@@ -5,7 +5,6 @@ use super::{Port, Program, RoundClock, Turn};
 use crate::outcome::CliError;
 use crate::patience::{Patience, Wish};
 use rackweave_rack::Node;
-use rackweave_rack::hosted::Job;
 use rackweave_verbs::Progress;
 
 /// Nothing progressed, and nothing will before something arrives.
@@ -14,21 +13,15 @@ const WAITS: Turn = Turn::Waits { moved: false };
 /// Rounds between two progress reports.
 const ROUNDS: u32 = 256;
 
-/// How a program of this thread accesses its node.
-enum Access<'a> {
-    Node(Node),
-    Job(&'a Job),
-}
-
-struct Slot<'a, P> {
-    access: Access<'a>,
+struct Slot<P> {
+    node: Node,
     program: P,
     has_ended: bool,
 }
 
 /// The programs of one thread.
 pub struct RealTime<'a, P> {
-    slots: Vec<Slot<'a, P>>,
+    slots: Vec<Slot<P>>,
     clock: RoundClock,
     patience: Patience<'a>,
     is_alone: bool,
@@ -54,20 +47,9 @@ impl<'a, P: Program> RealTime<'a, P> {
 
     /// Adds a program on a node of a rack in this process.
     pub fn add(&mut self, node: Node, program: P) {
-        self.enter(Access::Node(node), program);
-    }
-
-    /// A loop with the one program of a job.
-    pub fn of_job(job: &'a Job, is_alone: bool, program: P) -> Self {
-        let mut this = Self::new(job.progress(), is_alone);
-        this.enter(Access::Job(job), program);
-        this
-    }
-
-    fn enter(&mut self, access: Access<'a>, program: P) {
         self.running += usize::from(!program.is_server());
         self.slots.push(Slot {
-            access,
+            node,
             program,
             has_ended: false,
         });
@@ -139,12 +121,6 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.slots.into_iter().map(|slot| slot.program).collect()
     }
 
-    /// The only program.
-    pub fn into_program(self) -> P {
-        let mut programs = self.into_programs();
-        programs.pop().expect("there is one program")
-    }
-
     /// Takes turns until all programs have ended, or, for those that serve others, until a stop is
     /// requested. `watch` is called periodically with the progress and the time.
     ///
@@ -187,12 +163,8 @@ impl<'a, P: Program> RealTime<'a, P> {
     }
 }
 
-impl<P: Program> Slot<'_, P> {
+impl<P: Program> Slot<P> {
     fn turn(&mut self, clock: &RoundClock) -> Result<Turn, CliError> {
-        let mut port = match &self.access {
-            Access::Node(node) => Port::Node(node, clock),
-            Access::Job(job) => Port::Job(job, clock),
-        };
-        self.program.turn(&mut port)
+        self.program.turn(&mut Port::Node(&self.node, clock))
     }
 }

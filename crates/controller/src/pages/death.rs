@@ -37,7 +37,7 @@ impl Controller {
         }
     }
 
-    fn page_member_died(&mut self, site: &mut dyn Site, index: usize) {
+    pub(super) fn page_member_died(&mut self, site: &mut dyn Site, index: usize) {
         let registry = self.pages.as_mut().expect("as the caller knows");
         let node = registry.spec.nodes[index].node;
         let Some(dead) = registry.nodes[index].take() else {

@@ -64,12 +64,16 @@ impl Controller {
                 fallback: Vec::new(),
             });
         }
-        self.connect_node(site, index, &mut registry)?;
-        for worker in 0..usize::from(member.workers) {
-            self.open_channel(site, index, &registry, worker)?;
-        }
+        let connected = self.connect_node(site, index, &mut registry);
+        let workers = 0..usize::from(member.workers);
+        let open = |worker| self.open_channel(site, index, &registry, worker);
+        let connected = connected.and_then(|()| workers.into_iter().try_for_each(open));
         self.pages.as_mut().expect("as above").nodes[index] = Some(registry);
-        Ok(())
+        if connected.is_err() {
+            // The next process of this node must not be given the queue pairs of this one.
+            self.page_member_died(site, index);
+        }
+        connected
     }
 
     /// Connects all lanes of a node, with its queue pairs or new ones. Its channels are not open

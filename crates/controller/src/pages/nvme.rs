@@ -43,6 +43,8 @@ pub enum TargetRequest {
         /// Its queue pair.
         qpn: Qpn,
     },
+    /// End all queues of the switch.
+    CloseQueues,
     /// Read the first bytes of a block, whatever is pending.
     Peek {
         /// The namespace.
@@ -117,6 +119,10 @@ impl TargetRequest {
             }
             Self::CloseQueue { qpn } => {
                 target.close_queue(verbs, qpn)?;
+                TargetReply::Closed
+            }
+            Self::CloseQueues => {
+                target.close_queues_of(verbs, HOST);
                 TargetReply::Closed
             }
             Self::Peek { nsid, block, len } => {
@@ -221,6 +227,11 @@ pub(super) fn connect(
 /// Ends a queue. A target that has been removed needs no action.
 pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = site.target(node, TargetRequest::CloseQueue { qpn });
+}
+
+/// Ends all queues of the switch at a target, also those of which this controller knows nothing.
+pub(super) fn close_all(site: &mut dyn Site, node: NodeId) {
+    let _gone = site.target(node, TargetRequest::CloseQueues);
 }
 
 /// The first bytes of a block, whatever is pending. `None` if the target is missing, or cannot

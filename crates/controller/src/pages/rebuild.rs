@@ -46,6 +46,28 @@ impl Controller {
         }
     }
 
+    /// Closes every queue at every target, also those that another controller was making when it
+    /// died.
+    pub(crate) fn close_queues_at_targets(&self, site: &mut dyn Site) {
+        for target in self.page_targets() {
+            nvme::close_all(site, target);
+        }
+    }
+
+    /// Connects stores whose targets have returned while no controller ran, or one that died
+    /// meanwhile.
+    pub(crate) fn connect_missing_targets(&mut self, site: &mut dyn Site) {
+        for target in self.page_targets() {
+            // A target that is missing, or refuses, is connected when its node joins again.
+            let _refused = self.page_node_joined(site, target);
+        }
+    }
+
+    fn page_targets(&self) -> BTreeSet<NodeId> {
+        let stores = self.pages.iter().flat_map(|it| &it.spec.stores);
+        stores.map(|store| store.target).collect()
+    }
+
     /// Closes every queue at every target; returns which stores had their target.
     fn close_all_queues(&mut self, site: &mut dyn Site) -> Vec<bool> {
         let registry = self.pages.as_mut().expect("as the caller knows");

@@ -255,6 +255,75 @@ fn a_consumer_that_dies_while_it_leaves_is_not_a_loss_of_the_flow() {
     }
 }
 
+/// Loses all packets after the next `count`, and requests the change then. Returns whether it was
+/// accepted and waits for a packet.
+fn request_in_the_middle(run: &mut Run, change: Change, count: u64) -> bool {
+    let lost_from = run.rack.packets + count;
+    run.rack.fate = Box::new(move |number, _| match number {
+        n if n >= lost_from => Fate::Lose,
+        _ => Fate::Deliver,
+    });
+    while run.rack.packets <= lost_from {
+        run.step(TOTAL);
+    }
+    run.rack.fate = Box::new(|_, _| Fate::Deliver);
+    let before = lanes(run).len();
+    let accepted = request(run, change).is_ok();
+    accepted && !change.is_complete(lanes(run).len(), before)
+}
+
+#[test]
+fn what_a_consumer_had_that_dies_while_it_leaves_is_reported() {
+    let mut died_leaving = 0;
+    for at in 0..60 {
+        let what = format!("after {at} packets");
+        let mut run = start(FlowSpec {
+            on_loss: LossPolicy::Report,
+            ..spec(FlowShape::Balance, &[0, 1, 0, 1], &[2, 3])
+        });
+        if !request_in_the_middle(&mut run, Change::ConsumerLeaves, at) {
+            continue;
+        }
+        died_leaving += 1;
+        run.ends.consumers[0].asleep = true;
+        run.ends.consumers[0].ended = Some(false);
+        run.rack.dead[2] = true;
+        run.controller.node_died(&mut run.rack, NodeId(2));
+        run.finish(TOTAL, &what);
+        let lost: u64 = run.controller.losses(run.id).iter().map(|l| l.items).sum();
+        let counts = run.ends.counts();
+        assert!(counts.values().all(|&count| count == 1), "{what}: twice");
+        let missing = run.ends.pushed.iter().sum::<u64>() - counts.len() as u64;
+        assert!(missing <= lost, "{what}: {missing} missing, {lost} known");
+        run.ends.assert_order(&what);
+    }
+    assert!(died_leaving > 0, "it always left at once");
+}
+
+#[test]
+fn a_producer_that_dies_while_it_leaves_is_not_a_loss_of_the_flow() {
+    let change = Change::ProducerLeaves;
+    for shape in ALL {
+        let mut died_leaving = 0;
+        for at in 0..300 {
+            let what = format!("{shape:?}, after {at} packets");
+            let mut run = run_of(shape);
+            run.ends.work(TOTAL);
+            finish_second(&mut run, shape);
+            if !request_in_the_middle(&mut run, change, at) {
+                continue;
+            }
+            died_leaving += 1;
+            run.rack.dead[1] = true;
+            run.controller.node_died(&mut run.rack, NodeId(1));
+            run.finish(TOTAL, &what);
+            assert_eq!(run.controller.losses(run.id), [], "{what}");
+            check(&run, shape, change, &what);
+        }
+        assert!(died_leaving > 0, "{shape:?}: it always left at once");
+    }
+}
+
 #[test]
 fn a_consumer_that_takes_nothing_more_can_leave() {
     for on_loss in [LossPolicy::Report, LossPolicy::Redeliver] {

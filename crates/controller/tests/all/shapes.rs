@@ -70,7 +70,7 @@ impl Ends {
         }
     }
 
-    fn work(&mut self, total: u64) {
+    pub fn work(&mut self, total: u64) {
         for (p, producer) in self.producers.iter_mut().enumerate() {
             while !self.done.contains(&p)
                 && self.pushed[p] < total
@@ -92,7 +92,7 @@ impl Ends {
     }
 
     /// How many times each item was taken, by any consumer.
-    fn counts(&self) -> BTreeMap<(u64, u64), usize> {
+    pub fn counts(&self) -> BTreeMap<(u64, u64), usize> {
         let mut counts = BTreeMap::new();
         for item in self.consumers.iter().flat_map(|taker| &taker.popped) {
             *counts.entry(*item).or_default() += 1;

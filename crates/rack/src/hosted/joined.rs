@@ -2,7 +2,7 @@
 
 use super::again::{dial, share};
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
-use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
+use super::node::{NoJobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
 use super::services::Services;
 use super::{HostedError, unless_absent};
 use crate::build::Kind;
@@ -89,15 +89,6 @@ impl Rack {
     }
 }
 
-/// A member of a rack runs no jobs of commands.
-struct NoJobs;
-
-impl Jobs for NoJobs {
-    fn run(&self, _: &str, _: Value, _: &Job) -> Result<Value, String> {
-        Err("this node is a program of its own, which runs no jobs".into())
-    }
-}
-
 /// One of the nodes that this process is.
 struct Joined {
     process: Arc<NodeProcess>,
@@ -171,7 +162,8 @@ impl JoinedRack {
         self.nodes[node] = Some(Joined::new(process, Some(thread)));
         let joined = wait_until_joined(&reported, std::time::Instant::now() + JOIN_LIMIT);
         // The controller admits this connection once it has admitted the node.
-        let asking = joined.and_then(|()| dial(&self.config, name, PURPOSE_MEMBER));
+        let dial_member = || dial(&self.config, name, PURPOSE_MEMBER, &self.stop);
+        let asking = joined.and_then(|()| dial_member());
         let place = &mut self.nodes[node];
         match asking {
             Ok(connection) => {
@@ -245,7 +237,8 @@ impl JoinedRack {
         let connection = match &mut *asking {
             Some(connection) => connection,
             none => {
-                let dialed = dial(&self.config, joined.process.name(), PURPOSE_MEMBER);
+                let name = joined.process.name();
+                let dialed = dial(&self.config, name, PURPOSE_MEMBER, &self.stop);
                 none.insert(dialed.map_err(|_| AskError::NoAnswer)?)
             }
         };
@@ -344,13 +337,15 @@ impl Backend for JoinedRack {
         let joined = self.first();
         let (node, of) = (joined.process.node(), joined.process.name());
         let (config, own_name) = (self.config.clone(), of.to_owned());
+        let stop = self.stop.clone();
         let again = move |name: &str| {
             // If it is taken meanwhile, callers reach whatever has it.
-            let _taken = share(&config, (&own_name, node), name);
+            let _taken = share(&config, (&own_name, node), name, &stop);
         };
         let services = &joined.services;
         services.add((&self.config, of), (name, service), &self.stop, again)?;
-        share(&self.config, (of, node), name).inspect_err(|_| services.remove(name))
+        let shared = share(&self.config, (of, node), name, &self.stop);
+        shared.inspect_err(|_| services.remove(name))
     }
 
     fn withdraw(&self, name: &str) {

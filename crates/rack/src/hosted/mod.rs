@@ -35,7 +35,7 @@ mod switch;
 pub use client::HostedRack;
 pub use flow_names::{HostedFlow, RingName};
 pub use messages::{Counters, FlowStatus, JobStatus, NodeStatus, RackStatus};
-pub use node::{Job, Jobs, NodeEvent, NodeOptions, NodeProcess};
+pub use node::{Job, Jobs, NoJobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 
 use crate::build::RackError;

@@ -57,7 +57,7 @@ impl Services {
     ) -> Result<(), ProcessError> {
         let mut thread = held(&self.thread);
         if thread.is_none() {
-            let connection = dial(config, node, PURPOSE_SERVER);
+            let connection = dial(config, node, PURPOSE_SERVER, stop);
             let connection = connection.map_err(refused)?;
             let serving = Serving {
                 by_name: self.by_name.clone(),
@@ -124,7 +124,7 @@ impl Serving {
     }
 
     fn dial_again(&self) -> Result<Connection, HostedError> {
-        let connection = dial(&self.config, &self.node, PURPOSE_SERVER)?;
+        let connection = dial(&self.config, &self.node, PURPOSE_SERVER, &self.stop)?;
         let names: Vec<String> = held(&self.by_name).keys().cloned().collect();
         for name in names {
             (self.share)(&name);

@@ -439,3 +439,34 @@ fn what_only_a_dead_node_had_is_lost_and_said_to_be() {
         [served(PageSource::Storage, true)]
     );
 }
+
+#[test]
+fn a_node_that_lacked_queue_pairs_comes_back_later() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let node = NodeId(0);
+    bench.rack.crash_node(node);
+    assert!(bench.rack.revive_node(node));
+    let made = bench.rack.on_node(node, |verbs| {
+        let pd = verbs.create_pd();
+        let cq = verbs.create_cq(1).unwrap();
+        let make = || verbs.create_qp(pd, cq, cq, Default::default()).ok();
+        core::iter::from_fn(make).collect::<Vec<_>>()
+    });
+    let mut made = made.unwrap();
+    let mut free = |count: usize| {
+        let freed = made.drain(..count.min(made.len()));
+        bench.rack.on_node(node, |verbs| {
+            freed.for_each(|qpn| verbs.destroy_qp(qpn).unwrap());
+        });
+    };
+    free(12);
+    let lacking = bench.rack.rejoin_pages(node).unwrap_err().to_string();
+    assert!(lacking.contains("queue pairs"), "{lacking}");
+    free(usize::MAX);
+    bench.rack.rejoin_pages(node).unwrap();
+    bench.void(0, 0);
+    assert_eq!(
+        bench.answers(0, &[fetch(3, Mode::Shared, 0)]),
+        [served(PageSource::Storage, true)]
+    );
+}

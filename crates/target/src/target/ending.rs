@@ -36,6 +36,19 @@ impl Target {
         Ok(())
     }
 
+    /// Ends all queues of a host, and those that no host has connected yet.
+    pub fn close_queues_of(&mut self, verbs: &mut dyn Verbs, host: &str) {
+        for index in 0..self.queues.len() {
+            let queue = &self.queues[index];
+            let is_open = !matches!(queue.state, QueueState::Free | QueueState::Draining);
+            let controller = queue.connected.as_ref().map(|it| it.controller);
+            let of = controller.and_then(|controller| self.controllers.get(&controller));
+            if is_open && of.is_none_or(|of| of.host == host) {
+                let _known = self.close_queue(verbs, queue.qpn);
+            }
+        }
+    }
+
     /// Ends the target: its queue pairs, completion queue and regions are destroyed. Its backends
     /// complete the requests that they have and are dropped.
     pub fn destroy(mut self, verbs: &mut dyn Verbs) {

@@ -47,7 +47,9 @@ pub fn run(
     let (Victim::Node(slow), Bystander { node, absent }) = (victim, other) else {
         unreachable!("the switch hinders nobody");
     };
+    running.note(victim, false);
     let mut hindrance = Hindrance::start(victim, stopped, running);
+    running.note(Victim::Node(node), true);
     running.kill(Victim::Node(node));
     let until = Instant::now() + absent;
     hindrance.keep_up(running, || Instant::now() >= until)?;

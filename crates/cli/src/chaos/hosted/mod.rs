@@ -1,15 +1,23 @@
-//! Chaos on hosted racks: each seed starts its own rack of processes, kills, stops, slows and
-//! restarts them while rounds of a shuffle run, and then requires a round without fault.
+//! Chaos on hosted racks: each seed starts its own rack of processes and programs that join it. The
+//! programs use pages, an index, sequencers, messages and flows at once, while processes of all
+//! kinds are killed, stopped, slowed and restarted; then everything has to work.
 //!
-//! A round may fail, with an error that says what happened. It must never deliver anything wrong,
-//! nor hang; no process may end by itself, and no process or socket may remain at the end. The
-//! actions of the processes follow from the seed, but the system's scheduling does not: a seed
-//! reproduces its plan, not every packet.
+//! A call may fail, with an error that says what happened. Every process records its calls in a
+//! journal ([`journal`]); the checkers of the simulated campaigns [`judge`] them. No call may hang,
+//! no process may end by itself, and no process or socket may remain at the end. The actions on the
+//! processes follow from the seed, but the system's scheduling does not: a seed reproduces its plan,
+//! not every packet.
+//!
+//! [`plan`] draws links and faults of a seed, [`running`] has its processes, [`objects`] makes what
+//! the programs share, [`program`] is the process of a program.
 
 mod hinder;
+mod journal;
+mod judge;
+mod objects;
 mod plan;
+pub mod program;
 mod report;
-mod round;
 mod running;
 
 use super::args::ChaosArgs;
@@ -17,14 +25,17 @@ use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
+use judge::Journals;
+use objects::Objects;
 use plan::{Deed, Fault, HostedPlan, Victim};
+use program::LAST_LIMIT;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::HostedRack;
 use report::{CampaignReport, SeedReport};
-use round::RoundEnd;
 use running::HostedRackRun;
 use rustix::process::Signal;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Its name on the command line.
@@ -38,6 +49,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a rack may take to be complete again.
 const WHOLE_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a program that was declared dead goes on without knowing.
+const ZOMBIE_FOR: Duration = Duration::from_millis(300);
 
 /// Pause before the next attempt on a rack that is not running yet.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -71,7 +85,8 @@ pub fn run(
         if is_over || globals.interrupt.is_set() {
             break;
         }
-        report.add(run_seed(seed, template, globals)?);
+        let journals = args.journals.as_deref();
+        report.add(run_seed(seed, (template, journals), globals)?);
         progress.set(|| report.seeds_run as f64 / count as f64);
     }
     drop(progress);
@@ -82,69 +97,93 @@ pub fn run(
 
 fn run_seed(
     seed: u64,
-    template: Option<&RackConfig>,
+    (template, journals): (Option<&RackConfig>, Option<&Path>),
     globals: &Globals,
 ) -> Result<SeedReport, CliError> {
     let plan = HostedPlan::new(seed, template);
     let mut report = SeedReport::new(&plan);
     let mut running = HostedRackRun::start(&plan.config, seed)?;
     await_whole(&mut running, &mut report, globals)?;
-    let config = running.config.clone();
-    let over = AtomicBool::new(false);
-    let acted = std::thread::scope(|scope| {
-        let (over, config) = (&over, &config);
-        let rounds = scope.spawn(move || rounds(config, seed, over, globals));
-        let acted = act(&plan.faults, &mut running, &mut report, globals);
-        over.store(true, Ordering::Relaxed);
-        while !rounds.is_finished() && acted.is_ok() {
-            std::thread::sleep(LOOK_EVERY);
-            if let Err(error) = running.look() {
-                return (Err(error), rounds.join());
-            }
-        }
-        (acted, rounds.join())
-    });
-    let (acted, ends) = acted;
+    let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
+    let orders = running.orders.clone();
+    let looks_after = {
+        let orders = orders.clone();
+        std::thread::spawn(move || made.look_after(&orders, seed))
+    };
+    running.start_programs()?;
+    let acted = act(&plan.faults, &mut running, &mut report, globals)
+        .and_then(|()| repair(&mut running, &mut report, globals))
+        .and_then(|()| running.end_programs(0..plan::PROGRAMS));
+    orders.ends.store(true, Ordering::Relaxed);
+    if looks_after.join().is_err() {
+        let text = "the thread that looks after what programs share panicked";
+        report.violations.push(text.into());
+    }
     acted?;
-    match ends {
-        Ok(ends) => ends.into_iter().for_each(|end| report.add_round(end)),
-        Err(_) => report.violations.push("the workload panicked".into()),
-    }
-    if !globals.interrupt.is_set() {
-        // A process that was absent too briefly to be declared dead is detected within this time.
-        sleep(config.hosted().dead_after(), &mut running)?;
-        await_whole(&mut running, &mut report, globals)?;
-        match round::run(&config, seed, globals) {
-            RoundEnd::Verified { items, .. } => report.count("items", items),
-            RoundEnd::Failed(error) => {
-                let text = format!("the rack does not work after the faults: {error}");
-                report.violations.push(text);
-            }
-            RoundEnd::Violated(violations) => report.violations.extend(violations),
-        }
-    }
-    let (mut violations, last_words) = running.finish()?;
-    // A judge also writes its findings to standard error, so that losing the switch does not lose
-    // them.
-    violations.retain(|new| !report.violations.iter().any(|known| new.ends_with(known)));
+    let (violations, last_words) = running.finish()?;
     report.violations.extend(violations);
     report.last_words = last_words;
     report.interrupted = globals.interrupt.is_set();
+    if !report.interrupted {
+        let read = Journals::read(running.journals()).map_err(CliError::run)?;
+        read.judge(seed, &mut report);
+    }
+    if let Some(folder) = journals.filter(|_| !report.violations.is_empty()) {
+        running.keep_journals(folder).map_err(CliError::run)?;
+    }
     Ok(report)
 }
 
-/// Runs rounds, one after another, until `over` is set; at least one.
-fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) -> Vec<RoundEnd> {
-    let mut ends = Vec::new();
-    while ends.is_empty() || !over.load(Ordering::Relaxed) {
-        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1), globals);
-        let again = matches!(end, RoundEnd::Failed(_));
-        ends.push(end);
-        if again {
-            std::thread::sleep(AGAIN_AFTER);
-        }
+/// Waits until everything is repaired, and then until every program has done a last piece of work
+/// with every system.
+fn repair(
+    running: &mut HostedRackRun,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    if globals.interrupt.is_set() {
+        return Ok(());
     }
-    ends
+    // A process that was absent too briefly to be declared dead is detected within this time.
+    sleep(running.config.hosted().dead_after(), running)?;
+    await_whole(running, report, globals)?;
+    let orders = running.orders.clone();
+    orders.repaired.store(true, Ordering::Relaxed);
+    let whole = |_: &HostedRackRun| match orders.is_whole.load(Ordering::Relaxed) {
+        true => None,
+        false => Some("the index, a sequencer or lost pages are not there again".into()),
+    };
+    await_that(WHOLE_LIMIT, whole, running, report, globals)?;
+    running.repaired();
+    let worked = |running: &HostedRackRun| {
+        let unfinished = running.unfinished();
+        let flows = orders.flows_ended.load(Ordering::Relaxed);
+        let left = || format!("work left: {}, flows: {}", unfinished.join(", "), !flows);
+        (!flows || !unfinished.is_empty()).then(left)
+    };
+    await_that(2 * LAST_LIMIT, worked, running, report, globals)
+}
+
+/// Waits until nothing `is_left`; reports a violation if it is after `limit`.
+fn await_that(
+    limit: Duration,
+    is_left: impl Fn(&HostedRackRun) -> Option<String>,
+    running: &mut HostedRackRun,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let deadline = Instant::now() + limit;
+    while let Some(left) = is_left(running)
+        && !globals.interrupt.is_set()
+    {
+        if Instant::now() >= deadline {
+            let text = format!("after the faults, within {} s: {left}", limit.as_secs());
+            report.violations.push(text);
+            break;
+        }
+        sleep(LOOK_EVERY, running)?;
+    }
+    Ok(())
 }
 
 /// Carries out a fault of the plan.
@@ -162,20 +201,32 @@ fn act(
         let Fault { victim, deed, .. } = *fault;
         match deed {
             Deed::Kill(absent) => {
+                running.note(victim, true);
                 running.kill(victim);
                 report.count("kills", 1);
                 sleep(absent, running)?;
                 running.revive(victim)?;
             }
             Deed::Stop(span) => {
+                running.note(victim, false);
                 running.signal(victim, Signal::STOP);
                 report.count("stops", 1);
                 sleep(span, running)?;
                 running.signal(victim, Signal::CONT);
             }
             Deed::Restart(absent) => {
+                if !matches!(victim, Victim::Program(_)) {
+                    running.note(victim, true);
+                }
                 running.end(victim)?;
                 report.count("restarts", 1);
+                sleep(absent, running)?;
+                running.revive(victim)?;
+            }
+            Deed::Freeze(absent) => {
+                if freeze(victim, running)? {
+                    report.count("declared_dead", 1);
+                }
                 sleep(absent, running)?;
                 running.revive(victim)?;
             }
@@ -189,8 +240,33 @@ fn act(
             }
         }
         report.count("switch_faults", u64::from(victim == Victim::Switch));
+        let is_program = matches!(victim, Victim::Program(_));
+        report.count("program_faults", u64::from(is_program));
     }
     Ok(())
+}
+
+/// Stops a program until it is declared dead, lets it go on for a while, and kills it. False if it
+/// was not declared dead: it had not joined yet.
+fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError> {
+    let Victim::Program(program) = victim else {
+        unreachable!("only programs are frozen");
+    };
+    let was_member = running.is_member(program);
+    running.note(victim, true);
+    running.signal(victim, Signal::STOP);
+    let deadline = Instant::now() + WHOLE_LIMIT;
+    while was_member && running.is_member(program) && Instant::now() < deadline {
+        sleep(AGAIN_AFTER, running)?;
+    }
+    if was_member {
+        running.signal(victim, Signal::CONT);
+        sleep(ZOMBIE_FOR, running)?;
+        // It has joined anew by now, and dies a second time.
+        running.note(victim, true);
+    }
+    running.kill(victim);
+    Ok(was_member)
 }
 
 /// Sleeps, and monitors the processes meanwhile.

@@ -11,14 +11,20 @@ use std::time::Duration;
 const HEARTBEAT_MS: u64 = 50;
 pub const DEAD_AFTER_MS: u64 = 1000;
 
+/// Programs that join the rack.
+pub const PROGRAMS: u16 = 3;
+
 /// Maximum number of faults of a seed.
 const FAULTS_MAX: u64 = 3;
 
-/// Milliseconds between faults, from the start of the first round.
+/// Milliseconds between faults, from the start of the programs.
 const GAP_MS: (u64, u64) = (50, 700);
 
 /// Milliseconds for which a process is stopped: from unnoticed to declared dead.
 const STOP_MS: (u64, u64) = (50, 2200);
+
+/// Milliseconds for which a program is stopped unnoticed.
+const PAUSE_MS: (u64, u64) = (20, DEAD_AFTER_MS / 2);
 
 /// Milliseconds for which a process is absent.
 const ABSENT_MS: (u64, u64) = (0, 400);
@@ -46,6 +52,8 @@ pub enum Victim {
     Switch,
     /// A node's process.
     Node(usize),
+    /// A program.
+    Program(u16),
 }
 
 /// The kind of a fault.
@@ -57,6 +65,9 @@ pub enum Deed {
     Stop(Duration),
     /// Told to end, and restarted after this time.
     Restart(Duration),
+    /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
+    /// a restart.
+    Freeze(Duration),
     /// SIGSTOP, and SIGCONT only after another node has been killed, restarted and used.
     Stall(Bystander),
     /// As `Stall`, but repeatedly stopped for this long and briefly continued.
@@ -114,9 +125,9 @@ impl HostedPlan {
     }
 }
 
-/// The default rack with one kind of link. Kinds alternate, so that a few seeds cover all.
+/// The default hosted rack with one kind of link. Kinds alternate, so that a few seeds cover all.
 fn drawn(seed: u64, rng: &mut Rng) -> RackConfig {
-    let mut config = RackConfig::default();
+    let mut config = RackConfig::hosted_default();
     let link = LINKS[(seed % LINKS.len() as u64) as usize];
     if link == LinkKind::Udp && rng.chance(0.5) {
         config.faults.loss = LOSS;
@@ -139,9 +150,11 @@ impl Fault {
         let mut span = |(low, high)| Duration::from_millis(rng.between(low, high));
         let (after, stopped, absent) = (span(GAP_MS), span(STOP_MS), span(ABSENT_MS));
         let slow = span(SLOW_MS);
-        let victim = match rng.below(nodes + nodes.div_ceil(2)) {
+        let (pause, others) = (span(PAUSE_MS), nodes.div_ceil(2));
+        let victim = match rng.below(2 * nodes + others) {
             at if at < nodes => Victim::Node(at as usize),
-            _ => Victim::Switch,
+            at if at < nodes + others => Victim::Switch,
+            _ => Victim::Program(rng.below(PROGRAMS.into()) as u16),
         };
         let deed = match victim {
             Victim::Node(at) if nodes > 1 && rng.chance(HINDERS) => {
@@ -150,6 +163,12 @@ impl Fault {
                 let bystander = Bystander { node, absent };
                 *rng.pick(&[Deed::Stall(bystander), Deed::Slow(bystander, slow)])
             }
+            Victim::Program(_) => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Stop(pause),
+                Deed::Freeze(absent),
+                Deed::Restart(absent),
+            ]),
             _ => *rng.pick(&[
                 Deed::Kill(absent),
                 Deed::Kill(absent),
@@ -163,6 +182,11 @@ impl Fault {
             deed,
         }
     }
+}
+
+/// The name of a program's process.
+pub fn program_name(program: u16) -> String {
+    format!("program{program}")
 }
 
 impl fmt::Display for HostedPlan {
@@ -185,13 +209,15 @@ impl fmt::Display for HostedPlan {
         {
             let name = |at: usize| self.config.node[at].name.as_str();
             let whom = match *victim {
-                Victim::Switch => "the switch",
-                Victim::Node(at) => name(at),
+                Victim::Switch => "the switch".to_owned(),
+                Victim::Node(at) => name(at).to_owned(),
+                Victim::Program(at) => program_name(at),
             };
             let (what, then, span) = match *deed {
                 Deed::Kill(span) => (format!("kill {whom}"), "start", span),
                 Deed::Stop(span) => (format!("stop {whom}"), "continue", span),
                 Deed::Restart(span) => (format!("end {whom}"), "start", span),
+                Deed::Freeze(span) => (format!("freeze {whom}"), "kill and start", span),
                 Deed::Stall(Bystander { node, absent }) => {
                     let what = format!("stall {whom} and kill {}", name(node));
                     (what, "start it", absent)
@@ -217,7 +243,7 @@ mod tests {
     fn a_seed_has_one_plan_and_seeds_differ() {
         let text = |seed| HostedPlan::new(seed, None).to_string();
         assert_eq!(text(3), text(3));
-        let plans: std::collections::BTreeSet<_> = (0..20).map(text).collect();
+        let plans: std::collections::BTreeSet<_> = (0..30).map(text).collect();
         assert!(plans.len() > 15, "{plans:?}");
         for word in [
             "shared-memory",
@@ -229,6 +255,8 @@ mod tests {
             "stall",
             "slow",
             "the switch",
+            "program",
+            "freeze",
             "TLS",
         ] {
             assert!(
@@ -242,7 +270,7 @@ mod tests {
             for fault in plan.faults {
                 if let Deed::Stall(other) | Deed::Slow(other, _) = fault.deed {
                     assert_ne!(fault.victim, Victim::Node(other.node));
-                    assert_ne!(fault.victim, Victim::Switch);
+                    assert!(matches!(fault.victim, Victim::Node(_)));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Results of a campaign on hosted racks.
 
 use super::hinder::WAIT_MS_LIMIT;
+use super::journal::System;
 use super::plan::HostedPlan;
-use super::round::RoundEnd;
 use crate::chaos::report::{Failure, count_in_order};
 use crate::report::{Text, object};
 use serde::Serialize;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Maximum number of different errors of rounds in a report.
-const ERRORS_MAX: usize = 20;
+/// Maximum number of different errors in a report.
+const ERRORS_MAX: usize = 60;
 
 /// Maximum number of violations of one seed in a report.
 const VIOLATIONS_MAX: usize = 10;
@@ -32,21 +32,33 @@ impl Slowest {
     }
 }
 
-/// Counts of one rack, or of all of them, by the report's names: rounds under fault that completed
-/// verified, and that failed with an error; items taken; restorations of flows by another switch
-/// process; faults, and how many of them affected the switch; nodes that were stopped, and that
-/// were slow, while another joined.
-const COUNTS: [&str; 10] = [
-    "rounds_verified",
-    "rounds_failed",
+/// Counts of one rack, or of all of them, by the report's names: what the checkers saw; faults, and
+/// how many of them affected the switch or programs; nodes that were stopped, and that were slow,
+/// while another joined.
+const COUNTS: [&str; 23] = [
+    "pages_read",
+    "pages_changed",
+    "pages_lost",
+    "keys_read",
+    "keys_changed",
+    "operations_unknown",
+    "scans",
+    "numbers_handed_out",
+    "messages",
+    "connections",
+    "connections_broken",
     "items",
-    "takeovers",
+    "flows_ended",
+    "flows_aborted",
     "kills",
     "stops",
     "restarts",
     "switch_faults",
+    "program_faults",
+    "declared_dead",
     "stalls",
     "slow_nodes",
+    "calls_failed",
 ];
 
 type Counts = BTreeMap<&'static str, u64>;
@@ -61,8 +73,8 @@ pub struct SeedReport {
     pub plan: String,
     pub link: &'static str,
     counts: Counts,
-    /// Errors of rounds under fault.
-    pub failed: Vec<String>,
+    /// Errors under fault, by system, and how often they occurred.
+    pub errors: BTreeMap<String, u64>,
     /// The delays of other nodes meanwhile.
     pub slowest: Slowest,
     pub violations: Vec<String>,
@@ -78,7 +90,7 @@ impl SeedReport {
             plan: plan.to_string(),
             link: plan.config.hosted().link.name(),
             counts: no_counts(),
-            failed: Vec::new(),
+            errors: BTreeMap::new(),
             slowest: Slowest::default(),
             violations: Vec::new(),
             last_words: Vec::new(),
@@ -91,20 +103,21 @@ impl SeedReport {
         *self.counts.get_mut(name).expect("it has a name") += more;
     }
 
-    /// Counts a round under fault that has ended.
-    pub fn add_round(&mut self, end: RoundEnd) {
-        match end {
-            RoundEnd::Verified { items, takeovers } => {
-                self.count("rounds_verified", 1);
-                self.count("items", items);
-                self.count("takeovers", takeovers);
+    /// Counts an error of a call under fault. Equal errors differ in numbers: of pages, nodes, ports.
+    pub fn add_error(&mut self, system: System, error: &str) {
+        self.count("calls_failed", 1);
+        let mut words = String::new();
+        for letter in error.chars() {
+            match letter.is_ascii_digit() {
+                true if words.ends_with('#') => {}
+                true => words.push('#'),
+                false => words.push(letter),
             }
-            RoundEnd::Failed(error) => {
-                self.count("rounds_failed", 1);
-                self.failed.push(error);
-            }
-            RoundEnd::Violated(violations) => self.violations.extend(violations),
         }
+        *self
+            .errors
+            .entry(format!("{system:?}: {words}"))
+            .or_default() += 1;
     }
 }
 
@@ -127,7 +140,7 @@ pub struct CampaignReport {
     pub wait_ms_limit: u64,
     /// Seeds by kind of link.
     pub links: BTreeMap<&'static str, u64>,
-    /// Errors of rounds, and how often they occurred.
+    /// Errors of calls under fault, and how often they occurred.
     pub errors: BTreeMap<String, u64>,
     pub failures: Vec<Failure>,
     #[serde(skip)]
@@ -163,9 +176,9 @@ impl CampaignReport {
         }
         self.slowest.merge(seed.slowest);
         *self.links.entry(seed.link).or_default() += 1;
-        for error in seed.failed {
+        for (error, count) in seed.errors {
             if self.errors.len() < ERRORS_MAX || self.errors.contains_key(&error) {
-                *self.errors.entry(error).or_default() += 1;
+                *self.errors.entry(error).or_default() += count;
             }
         }
         if seed.violations.is_empty() {

@@ -1,20 +1,26 @@
-//! A hosted rack for one run: a folder, free ports, its processes.
+//! A hosted rack for one run: a folder, free ports, its processes and programs.
 
-use super::plan::Victim;
-use crate::hosted::child::Said;
-use crate::hosted::jobs::flow::VIOLATION_MARK;
+use super::journal::{CAMPAIGN, Event, Fault, Journal, Life};
+use super::objects::Orders;
+use super::plan::{PROGRAMS, Victim, program_name};
+use super::program::{COMMAND, TRY_AGAIN, done_file, journal_of, place_of};
+use crate::hosted::child::{Recipe, Said};
+use crate::hosted::event::What;
 use crate::hosted::keygen;
 use crate::hosted::processes::{END_LIMIT, Processes};
 use crate::outcome::CliError;
+use rackweave_base::NodeId;
 use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{HostedSection, SecurityKind};
+use rackweave_rack::config::{HostedSection, Role, SecurityKind, StoreConfig};
+use rackweave_rack::hosted::HostedRack;
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Ports outside the system's ephemeral range: a node that connects to an absent switch must not
@@ -27,11 +33,31 @@ const PORTS_TRIED: u32 = 200;
 /// Maximum number of a process's last lines in a report.
 const WORDS_MAX: usize = 40;
 
+/// Pages of the store.
+const STORE_PAGES: u64 = 256;
+
+/// A program's current process.
+struct Program {
+    /// Its number among the processes.
+    at: usize,
+    life: Life,
+    /// Whether it is to run.
+    runs: bool,
+}
+
 /// A rack of running processes.
 pub struct HostedRackRun {
     pub config: RackConfig,
-    folder: PathBuf,
+    pub folder: PathBuf,
+    pub journal: Arc<Journal>,
+    pub orders: Arc<Orders>,
+    seed: u64,
     processes: Processes,
+    programs: Vec<Program>,
+    /// Lives of programs so far.
+    lives: Life,
+    /// Whether programs have been told that everything is repaired.
+    is_repaired: bool,
     last_words: VecDeque<String>,
     violations: Vec<String>,
 }
@@ -57,6 +83,12 @@ impl HostedRackRun {
             ..config.hosted()
         });
         config.node.iter_mut().for_each(|node| node.udp = None);
+        if let Some(&storage) = config.nodes_of(Role::Storage).first() {
+            let node = config.node[usize::from(storage.0)].name.clone();
+            let bytes = STORE_PAGES * u64::from(config.switch.page_size);
+            let store = StoreConfig::in_file("pages", node, folder.join("store"), bytes);
+            config.store = vec![store];
+        }
         // What the processes read has places for guests.
         let config = RackConfig::parse(&config.to_toml(), "rack.toml")?;
         let hosted = config.hosted();
@@ -66,8 +98,16 @@ impl HostedRackRun {
         let path = folder.join("rack.toml");
         std::fs::write(&path, config.to_toml())
             .map_err(|error| failed(&path.display().to_string(), error))?;
+        let journal = Journal::create(&journal_of(&folder, CAMPAIGN));
+        let journal = journal.map_err(|error| failed("the journal", error))?;
         let mut running = Self {
             processes: Processes::new(&config, Some(&path), &[]),
+            programs: Vec::new(),
+            lives: CAMPAIGN,
+            is_repaired: false,
+            journal: Arc::new(journal),
+            orders: Arc::default(),
+            seed,
             config,
             folder,
             last_words: VecDeque::new(),
@@ -79,11 +119,104 @@ impl HostedRackRun {
         Ok(running)
     }
 
-    fn place(victim: Victim) -> usize {
+    fn place(&self, victim: Victim) -> usize {
         match victim {
             Victim::Switch => 0,
             Victim::Node(at) => at + 1,
+            Victim::Program(program) => self.programs[usize::from(program)].at,
         }
+    }
+
+    /// Starts all programs.
+    ///
+    /// # Errors
+    /// If the system cannot start a process.
+    pub fn start_programs(&mut self) -> Result<(), CliError> {
+        (0..PROGRAMS).try_for_each(|program| self.start_program(program))
+    }
+
+    fn start_program(&mut self, number: u16) -> Result<(), CliError> {
+        self.lives += 1;
+        let (life, at) = (self.lives, usize::from(number));
+        let path = self.folder.join("rack.toml");
+        let mut recipe = Recipe::new(&program_name(number), &[COMMAND], Some(&path));
+        for (name, value) in [
+            ("--number", number.to_string()),
+            ("--life", life.to_string()),
+            ("--folder", self.folder.display().to_string()),
+            ("--seed", self.seed.to_string()),
+        ] {
+            recipe.args.extend([name.into(), value.into()]);
+        }
+        let known = self.programs.get(at).map(|program| program.at);
+        let process = self.processes.set(known, recipe);
+        let program = Program {
+            at: process,
+            life,
+            runs: true,
+        };
+        match known {
+            Some(_) => self.programs[at] = program,
+            None => self.programs.push(program),
+        }
+        self.processes.start(process)?;
+        if self.is_repaired {
+            self.tell(number);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, number: u16) {
+        let at = self.programs[usize::from(number)].at;
+        if let Some(child) = self.processes.child(at) {
+            child.tell("repaired");
+        }
+    }
+
+    /// Tells all programs that everything is repaired.
+    pub fn repaired(&mut self) {
+        self.journal.note(Event::Fault(Fault::Repaired));
+        self.is_repaired = true;
+        (0..PROGRAMS).for_each(|program| self.tell(program));
+    }
+
+    /// The programs that have not done their last piece of work.
+    pub fn unfinished(&self) -> Vec<String> {
+        let all = self.programs.iter().zip(0..);
+        let unfinished = all.filter(|(it, _)| !done_file(&self.folder, it.life).exists());
+        unfinished.map(|(_, number)| program_name(number)).collect()
+    }
+
+    /// Records what is about to be done to a process.
+    pub fn note(&mut self, victim: Victim, is_death: bool) {
+        let fault = match victim {
+            Victim::Switch if is_death => Fault::SwitchDies,
+            Victim::Switch => Fault::SwitchStops,
+            Victim::Node(at) => Fault::Node(at as u16),
+            Victim::Program(number) => {
+                let program = &mut self.programs[usize::from(number)];
+                if is_death {
+                    program.runs = false;
+                    Fault::Death(program.life)
+                } else {
+                    Fault::Pause(program.life)
+                }
+            }
+        };
+        self.journal.note(Event::Fault(fault));
+    }
+
+    /// Whether the rack still counts the current process of a program as a member.
+    pub fn is_member(&mut self, program: u16) -> bool {
+        let at = self.programs[usize::from(program)].at;
+        let pid = self.processes.child(at).map(|child| child.pid());
+        let place = place_of(&self.config, program);
+        let status = HostedRack::connect(&self.config).and_then(|mut rack| rack.status());
+        // Without an answer nobody is declared dead.
+        status.map_or(true, |status| {
+            let mut nodes = status.nodes.iter();
+            nodes.any(|node| Some(node.name.as_str()) == place && node.pid == pid)
+        })
     }
 
     /// Restarts a process that was ended.
@@ -91,17 +224,21 @@ impl HostedRackRun {
     /// # Errors
     /// If the system cannot start a process.
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
-        self.processes.start(Self::place(victim)).map(drop)
+        match victim {
+            Victim::Program(program) => self.start_program(program),
+            _ => self.processes.start(self.place(victim)).map(drop),
+        }
     }
 
     /// Kills a process.
     pub fn kill(&mut self, victim: Victim) {
-        self.processes.kill(Self::place(victim));
+        self.processes.kill(self.place(victim));
     }
 
     /// Sends a process a signal.
     pub fn signal(&mut self, victim: Victim, signal: Signal) {
-        if let Some(child) = self.processes.child(Self::place(victim)) {
+        let at = self.place(victim);
+        if let Some(child) = self.processes.child(at) {
             child.signal(signal);
         }
     }
@@ -111,8 +248,36 @@ impl HostedRackRun {
     /// # Errors
     /// Errors of the system.
     pub fn end(&mut self, victim: Victim) -> Result<(), CliError> {
-        let at = Self::place(victim);
-        self.end_places(at..at + 1)
+        let at = self.place(victim);
+        match victim {
+            Victim::Switch => self.end_places(at..at + 1),
+            Victim::Node(node) => {
+                self.end_places(at..at + 1)?;
+                self.left(NodeId(node as u16));
+                Ok(())
+            }
+            Victim::Program(program) => self.end_programs(program..program + 1),
+        }
+    }
+
+    /// Ends programs, so that they leave.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), CliError> {
+        let programs = range.start.into()..usize::from(range.end).min(self.programs.len());
+        let lives = self.programs[programs]
+            .iter()
+            .filter(|program| program.runs);
+        let lives: Vec<_> = lives.map(|program| program.life).collect();
+        for life in lives {
+            self.journal.note(Event::Fault(Fault::Ends(life)));
+        }
+        let first = self.config.residents().count() + 1;
+        let places = first + usize::from(range.start)..first + usize::from(range.end);
+        self.end_places(places.start..places.end.min(self.processes.all().end))?;
+        range.for_each(|program| self.note(Victim::Program(program), true));
+        Ok(())
     }
 
     /// Reads the output of the processes, and checks whether any has ended by itself.
@@ -124,6 +289,15 @@ impl HostedRackRun {
         for at in self.processes.all() {
             if let Some((status, _)) = self.processes.take_ended(at)? {
                 self.hear(Duration::from_millis(50));
+                let mut programs = self.programs.iter().zip(0..);
+                let program = programs.find(|(program, _)| program.at == at);
+                if let Some((_, number)) = program
+                    && status.code() == Some(TRY_AGAIN)
+                {
+                    self.note(Victim::Program(number), true);
+                    self.start_program(number)?;
+                    continue;
+                }
                 let name = self.processes.name(at);
                 let last = self.last_words.back().map_or("", String::as_str);
                 let text = format!("{name} ended by itself, {status}; the last words: {last}");
@@ -136,11 +310,12 @@ impl HostedRackRun {
     fn hear(&mut self, limit: Duration) {
         for (name, said) in self.processes.hear(limit) {
             let text = match said {
-                Said::Event(event) => event.what.to_string(),
+                Said::Event(event) => {
+                    self.heard(&event.what);
+                    event.what.to_string()
+                }
                 Said::Error(line) => {
-                    if let Some(violation) = line.strip_prefix(VIOLATION_MARK) {
-                        self.violations.push(format!("{name}: {violation}"));
-                    } else if line.contains("panicked") {
+                    if line.contains("panicked") {
                         self.violations.push(format!("{name}: {line}"));
                     }
                     line
@@ -150,6 +325,36 @@ impl HostedRackRun {
                 self.last_words.pop_front();
             }
             self.last_words.push_back(format!("{name}: {text}"));
+        }
+    }
+
+    /// What was at a node is gone.
+    fn left(&self, node: NodeId) {
+        let mut left = self.orders.left.lock().expect("no holder panics");
+        left.insert(node);
+    }
+
+    /// A node has died, or a program was declared dead.
+    fn heard(&mut self, what: &What) {
+        let (left, is_dead) = match what {
+            // All leave a switch that ends in good order, and join the next one.
+            What::NodeLeft { node, why: Some(_) } => (vec![node.as_str()], true),
+            What::Restored { absent } => (absent.iter().map(String::as_str).collect(), false),
+            _ => return,
+        };
+        for name in left {
+            let Some(node) = self.config.node_named(name) else {
+                continue;
+            };
+            if usize::from(node.0) < self.config.residents().count() {
+                self.left(node);
+            }
+            let is_its = |&program: &u16| place_of(&self.config, program) == Some(name);
+            if let Some(program) = (0..PROGRAMS).find(is_its)
+                && is_dead
+            {
+                self.journal.note(Event::Fault(Fault::Declared(program)));
+            }
         }
     }
 
@@ -179,12 +384,32 @@ impl HostedRackRun {
         Ok(())
     }
 
-    /// Ends all processes, nodes first, and checks whether anything is left. Returns all
-    /// violations, and the last lines of output.
+    /// The journals of all processes.
+    pub fn journals(&self) -> impl Iterator<Item = (Life, PathBuf)> {
+        let folder: &Path = &self.folder;
+        (CAMPAIGN..=self.lives).map(|life| (life, journal_of(folder, life)))
+    }
+
+    /// Copies the journals to a folder of this seed.
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn finish(mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
+    pub fn keep_journals(&self, folder: &Path) -> std::io::Result<()> {
+        let folder = folder.join(format!("seed-{}", self.seed));
+        std::fs::create_dir_all(&folder)?;
+        for (_, journal) in self.journals().filter(|(_, journal)| journal.exists()) {
+            let name = journal.file_name().unwrap_or_default();
+            std::fs::copy(&journal, folder.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Ends all processes that are left, nodes first, and checks whether anything remains. Returns
+    /// all violations, and the last lines of output.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn finish(&mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
         self.look()?;
         self.end_places(1..self.processes.all().end)?;
         self.end_places(0..1)?;

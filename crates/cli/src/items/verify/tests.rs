@@ -116,29 +116,3 @@ fn replicas_see_one_order() {
          are lost"
     );
 }
-
-#[test]
-fn one_consumer_of_a_shuffle_is_judged_alone() {
-    let said = |seen: &[(u32, u64, u64)], is_cut| {
-        let runs = runs(seen);
-        let seen = Seen {
-            runs: &runs,
-            ..Seen::default()
-        };
-        judge_runs(seen, 1, &[5, 3], is_cut).join("; ")
-    };
-    assert_eq!(said(&[(0, 0, 5), (1, 0, 3)], false), "");
-    let short = &[(0, 0, 4), (1, 0, 3)];
-    assert_eq!(
-        said(short, false),
-        "from producer 0 to consumer 1: items 4 to 4 are lost"
-    );
-    assert_eq!(said(short, true), "");
-    let too_many = "from producer 1 to consumer 1: item 3 came, and was never pushed";
-    assert_eq!(said(&[(0, 0, 5), (1, 0, 4)], false), too_many);
-    assert_eq!(
-        said(&[(0, 0, 1), (0, 2, 5)], true),
-        "from producer 0 to consumer 1: items 1 to 1 are lost"
-    );
-    assert_eq!(said(&[(2, 0, 1)], true), "producer 2 is not of this flow");
-}

@@ -52,7 +52,8 @@ impl Fabric {
         for &index in consumers {
             let (loss, tail) = lost_with(site, flow, index, reason);
             sent.extend(tail);
-            if !flow.consumers[index].leaves {
+            // One that was leaving is no loss of the flow, but its items may be.
+            if !flow.consumers[index].leaves || loss.items > 0 {
                 flow.losses.push(loss);
             }
         }
@@ -68,6 +69,9 @@ impl Fabric {
         for &index in producers {
             flow.producers[index].gone = true;
             rings.extend(flow.rings.of_producer(index));
+            if flow.producers[index].leaves {
+                continue;
+            }
             flow.losses.push(Loss {
                 node: flow.spec.producers[index],
                 role: "producer",
@@ -110,15 +114,19 @@ pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> 
 /// Whether the flow continues without these members.
 fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
     let others = others_wait(site, flow, consumers);
-    if others && producers.is_empty() && consumers.iter().all(|&at| flow.consumers[at].leaves) {
-        return true;
-    }
     // What a dead producer had not delivered is lost for every consumer.
     let left = flow.live_producers().filter(|at| !producers.contains(at));
     let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();
+    if left.peek().is_none() {
+        return false;
+    }
+    let were_leaving = consumers.iter().all(|&at| flow.consumers[at].leaves)
+        && producers.iter().all(|&at| flow.producers[at].leaves);
+    if others && were_leaving {
+        return true;
+    }
     flow.spec.on_loss != LossPolicy::Abort
         && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
-        && left.peek().is_some()
         // If the others have ended before, nothing is lost if nothing is left to deliver.
         && (others || left.all(|ring| is_delivered(&ring, site)))
 }

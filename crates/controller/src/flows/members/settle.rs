@@ -200,6 +200,10 @@ impl Fabric {
                     flow.consumers[index].gone = true;
                     ring.tell(site, SwitchState::Aborted);
                     forget_ring(site, &ring);
+                    // One that was leaving is no loss of the flow.
+                    if flow.consumers[index].leaves {
+                        continue;
+                    }
                     flow.losses.push(Loss {
                         node: ring.node,
                         role: "consumer",

@@ -22,6 +22,15 @@ pub trait Jobs: Send + Sync {
     fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String>;
 }
 
+/// The programs of a node that runs none.
+pub struct NoJobs;
+
+impl Jobs for NoJobs {
+    fn run(&self, _: &str, _: Value, _: &Job) -> Result<Value, String> {
+        Err("this node runs no jobs".into())
+    }
+}
+
 /// A job's view of its node.
 pub struct Job {
     core: Arc<NodeCore>,

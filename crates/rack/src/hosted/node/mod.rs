@@ -33,8 +33,9 @@ use std::time::Duration as Time;
 use shared::{NodeCore, NodeMachine};
 
 pub(super) use access::NodeAccessPoint;
-pub use jobs::{Job, Jobs};
+pub use jobs::{Job, Jobs, NoJobs};
 pub(super) use process::NodesProcess;
+pub(super) use serve::CONTROLLER_PATIENCE;
 pub(super) use shared::KEEP_LIMIT;
 
 /// Interval between two attempts to join.
@@ -222,7 +223,8 @@ impl NodeProcess {
                     let link = self.link_kind();
                     watch(NodeEvent::Joined { link });
                     let serving = serve::Serving::new(&self.core, channel);
-                    let lost = serving.run(connection, self.config.hosted().dead_after(), stop);
+                    let dead_after = self.config.hosted().dead_after();
+                    let lost = serving.run(connection, dead_after, stop);
                     self.core.disconnect();
                     if let Some(why) = lost {
                         watch(NodeEvent::Lost { why });

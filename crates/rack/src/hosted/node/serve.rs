@@ -13,6 +13,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration as Time, Instant};
 
+/// The controller is given this many times as long as a node to show a sign of life: if it is lost,
+/// everything stands still, and a switch process that was stopped for a while goes on where it was.
+/// One that dies closes its connections.
+pub(in crate::hosted) const CONTROLLER_PATIENCE: u32 = 3;
+
 /// How often a thread that waits for a request checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
@@ -35,6 +40,7 @@ impl<'a> Serving<'a> {
         dead_after: Time,
         stop: &AtomicBool,
     ) -> Option<String> {
+        let silent_max = CONTROLLER_PATIENCE * dead_after;
         let mut heard = Instant::now();
         let mut stopped_at = None;
         loop {
@@ -48,8 +54,8 @@ impl<'a> Serving<'a> {
             self.core.keep_house();
             let request = match connection.receive::<NodeRequest>(LOOK_EVERY) {
                 Ok(Some(request)) => request,
-                Ok(None) if heard.elapsed() > dead_after => {
-                    let silence = dead_after.as_millis();
+                Ok(None) if heard.elapsed() > silent_max => {
+                    let silence = silent_max.as_millis();
                     return Some(format!(
                         "no sign of life from the controller for {silence} ms"
                     ));

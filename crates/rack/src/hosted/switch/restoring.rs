@@ -7,6 +7,7 @@
 
 use super::kept::Kept;
 use super::{SwitchCore, SwitchEvent};
+use crate::hosted::node::CONTROLLER_PATIENCE;
 use core::sync::atomic::Ordering;
 use rackweave_base::{KeyRng, NodeId};
 use std::collections::BTreeSet;
@@ -16,8 +17,8 @@ use std::time::{Duration as Time, Instant};
 /// How often a thread that waits checks whether the process stops.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
-/// How long to wait for nodes, in addition to the time after which they notice that the controller
-/// is gone.
+/// How long to wait for nodes, in addition to the time after which they notice at the latest that
+/// the controller is gone.
 const RETURN_LIMIT: Time = Time::from_secs(1);
 
 /// The nodes that are waited for.
@@ -104,7 +105,8 @@ impl SwitchCore {
     /// Restores the state of an earlier process, once its nodes are back.
     pub(super) fn restore(&self, kept: Kept, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let members: Vec<NodeId> = kept.rack.members.keys().map(|&node| NodeId(node)).collect();
-        self.wait_for_return(Instant::now() + self.config.hosted().dead_after() + RETURN_LIMIT);
+        let notice = CONTROLLER_PATIENCE * self.config.hosted().dead_after();
+        self.wait_for_return(notice + RETURN_LIMIT);
         if self.is_stopped() {
             return;
         }
@@ -160,12 +162,17 @@ impl SwitchCore {
         self.end_unclaimed_commands();
     }
 
-    fn wait_for_return(&self, deadline: Instant) {
+    /// Waits for nodes. The time for which this process stands still does not count: nodes cannot
+    /// come back meanwhile.
+    fn wait_for_return(&self, limit: Time) {
         let restoring = &self.restoring;
         let mut awaited = restoring.awaited.lock().expect("no holder panics");
-        while !awaited.nodes.is_empty() && !self.is_stopped() && Instant::now() < deadline {
+        let mut left = limit;
+        while !awaited.nodes.is_empty() && !self.is_stopped() && !left.is_zero() {
+            let began = Instant::now();
             let waited = restoring.changed.wait_timeout(awaited, LOOK_EVERY);
             awaited = waited.expect("no holder panics").0;
+            left = left.saturating_sub(began.elapsed().min(2 * LOOK_EVERY));
         }
     }
 }

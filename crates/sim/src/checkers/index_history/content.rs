@@ -48,6 +48,11 @@ impl ValueStamp {
         Self(number)
     }
 
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
     /// The first word of the value, and the generator of its filler.
     fn words(self, key: u64, len: usize, seed: u64) -> (u64, Rng) {
         let of_key = Rng::new(seed ^ key).next_u64();

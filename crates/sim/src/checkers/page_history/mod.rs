@@ -249,13 +249,17 @@ impl PageHistory {
 
     /// Records that a worker knows that everything its node released before was taken.
     pub fn confirmed(&mut self, node: u16) {
-        for page in self.pages.values_mut() {
-            if let Some(state) = page.states.last_mut()
-                && state.writer.is_some_and(|writer| writer.node == node)
-            {
-                state.certain = true;
-            }
-        }
+        self.pages.values_mut().for_each(|page| page.taken(node));
+    }
+
+    /// Records that a worker of a node knows that what it released of this page was taken.
+    pub fn committed(&mut self, node: u16, page: u64) {
+        self.page(page).taken(node);
+    }
+
+    /// Whether this page was created.
+    pub fn knows(&self, page: u64) -> bool {
+        self.pages.contains_key(&page)
     }
 
     /// Records that the store did not take a change: it has declared the writer's node dead, or the

@@ -132,6 +132,15 @@ impl Page {
         certain.unwrap_or(0)
     }
 
+    /// The newest state was taken, if this node wrote it.
+    pub fn taken(&mut self, node: u16) {
+        if let Some(state) = self.states.last_mut()
+            && state.writer.is_some_and(|writer| writer.node == node)
+        {
+            state.certain = true;
+        }
+    }
+
     /// The states since `floor` that may be the newest at some moment: also the second newest, as
     /// long as it is unknown whether the newest was taken.
     fn candidates(&self, floor: usize) -> core::ops::RangeInclusive<usize> {

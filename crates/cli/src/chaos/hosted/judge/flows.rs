@@ -1,0 +1,145 @@
+//! Flows, each by the history of its items.
+
+use super::super::journal::{Event, Fault, FlowEvent, FlowKind, System};
+use super::super::plan::{DEAD_AFTER_MS, PROGRAMS};
+use super::super::program::flows::ITEM_BYTES;
+use super::super::report::SeedReport;
+use super::{Journals, add};
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::checkers::{FlowHistory, Shape, stamp};
+use std::collections::BTreeMap;
+
+/// A fault shows within this time, also if the switch restarts meanwhile.
+const SHOWS_WITHIN: Duration = Duration::from_millis(3 * DEAD_AFTER_MS);
+
+pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
+    let mut flows: BTreeMap<u32, Judged> = BTreeMap::new();
+    for entry in &journals.0 {
+        let Event::Flow(event) = &entry.event else {
+            continue;
+        };
+        if let FlowEvent::Made(number, kind) = event {
+            flows.insert(
+                *number,
+                Judged::new(*kind, seed ^ u64::from(*number), entry.at),
+            );
+            continue;
+        }
+        let number = match event {
+            FlowEvent::Made(number, _)
+            | FlowEvent::Pushes(number, ..)
+            | FlowEvent::Finishes(number, _)
+            | FlowEvent::Took(number, ..)
+            | FlowEvent::Ended(number, _)
+            | FlowEvent::Aborted(number)
+            | FlowEvent::Over(number, _) => number,
+        };
+        if let Some(flow) = flows.get_mut(number) {
+            flow.event(entry.at, event);
+        }
+    }
+    for (number, flow) in flows {
+        flow.finish(journals, number, report);
+    }
+}
+
+struct Judged {
+    history: FlowHistory,
+    seed: u64,
+    made: Instant,
+    /// When an end of it was first seen aborted, and the reason that the controller gave.
+    aborted: Option<(Instant, String)>,
+    /// Whether the controller said that all items were delivered.
+    has_ended: bool,
+}
+
+impl Judged {
+    fn new(kind: FlowKind, seed: u64, made: Instant) -> Self {
+        let shape = match kind {
+            FlowKind::Shuffle => Shape::Routed,
+            FlowKind::Balanced => Shape::Balanced,
+            FlowKind::Replicated => Shape::Replicated,
+        };
+        Self {
+            history: FlowHistory::new(shape, PROGRAMS, seed),
+            seed,
+            made,
+            aborted: None,
+            has_ended: false,
+        }
+    }
+
+    fn event(&mut self, at: Instant, event: &FlowEvent) {
+        match event {
+            FlowEvent::Made(..) => {}
+            FlowEvent::Pushes(_, producer, destination, (first, count)) => {
+                for sequence in *first..first + count {
+                    let item = self.item((*producer, *destination, sequence));
+                    let hash = FlowHistory::item_hash(&item);
+                    self.history.push(*producer, *destination, sequence, hash);
+                }
+            }
+            FlowEvent::Finishes(_, producer) => self.history.close(*producer),
+            FlowEvent::Took(_, consumer, items) => {
+                for stamp in items {
+                    self.history.pop(*consumer, &self.item(*stamp));
+                }
+            }
+            FlowEvent::Ended(_, consumer) => self.history.end(*consumer),
+            FlowEvent::Aborted(_) => self.abort(at, "an end saw it"),
+            FlowEvent::Over(_, Some(reason)) => {
+                let seen = self.aborted.as_ref().map_or(at, |(seen, _)| *seen);
+                self.aborted = Some((seen, reason.clone()));
+            }
+            FlowEvent::Over(_, None) => self.has_ended = true,
+        }
+    }
+
+    fn abort(&mut self, at: Instant, reason: &str) {
+        self.aborted.get_or_insert_with(|| (at, reason.to_owned()));
+    }
+
+    /// The item with this stamp: its taker has compared every byte.
+    fn item(&self, (producer, destination, sequence): (u16, u16, u64)) -> Vec<u8> {
+        let mut item = vec![0; ITEM_BYTES as usize];
+        stamp::fill(&mut item, producer, destination, sequence, self.seed);
+        item
+    }
+
+    fn finish(mut self, journals: &Journals, number: u32, report: &mut SeedReport) {
+        report.count("items", self.history.popped());
+        let faults = || {
+            journals
+                .faults()
+                .filter(|(_, fault)| *fault != Fault::Repaired)
+        };
+        let since = |(when, _): &(Instant, Fault)| *when + SHOWS_WITHIN >= self.made;
+        let may_be_disturbed = faults().any(|fault| since(&fault));
+        match &self.aborted {
+            // A member that died or slept need not have seen the end.
+            Some(_) if self.has_ended && may_be_disturbed => self.history.abort(),
+            Some((at, reason)) => {
+                self.history.abort();
+                if !faults().any(|fault| since(&fault) && fault.0 <= *at) {
+                    let text = format!(
+                        "Flows: flow {number}, made at {:?}, was aborted at {at:?} without a cause: \
+                         {reason}",
+                        self.made
+                    );
+                    report.violations.push(text);
+                }
+            }
+            // It was not set up, or still ran when everything was told to end.
+            None if !self.has_ended => self.history.abort(),
+            None => {}
+        }
+        let ended = u64::from(self.has_ended);
+        report.count("flows_ended", ended);
+        report.count("flows_aborted", 1 - ended);
+        add(
+            report,
+            System::Flows,
+            self.history.finish().err().unwrap_or_default(),
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Messages, by the history of their connections.
+
+use super::super::journal::{Ending, Event, Fault, Life, MessageEvent, System};
+use super::super::report::SeedReport;
+use super::{Journals, add};
+use rackweave_endpoint::messaging::CloseReason;
+use rackweave_sim::checkers::MessageHistory;
+use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, Peer, fill_message};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
+    let mut judge = Judge {
+        history: MessageHistory::new(seed, CloseReason::TransportBroken as u16),
+        seed,
+        opened: BTreeMap::new(),
+        ended: BTreeSet::new(),
+        sent: Vec::new(),
+        finished: BTreeSet::new(),
+    };
+    let mut died = Vec::new();
+    for entry in &journals.0 {
+        match &entry.event {
+            Event::Message(event) => judge.event(entry.life, event),
+            Event::Fault(Fault::Death(life)) => died.push(*life),
+            _ => {}
+        }
+    }
+    judge.end_senders(&died);
+    // Whatever a process that died, or was ended, has not reported died with it.
+    for ((connection, dials), life) in judge.opened {
+        if died.contains(&life) {
+            judge.history.died(connection, peer(dials));
+        }
+    }
+    match judge.history.finish() {
+        Ok(summary) => {
+            report.count("messages", summary.messages);
+            report.count("connections", summary.connections);
+            report.count("connections_broken", summary.broken);
+        }
+        Err(found) => add(report, System::Messages, found),
+    }
+}
+
+struct Judge {
+    history: MessageHistory,
+    seed: u64,
+    /// The process at each end of each connection.
+    opened: BTreeMap<(u32, bool), Life>,
+    /// Ends of channels that have ended.
+    ended: BTreeSet<(u32, bool, bool)>,
+    /// Sending ends that have ended well: the peer's NIC may have said so before its program had
+    /// recorded what it received.
+    sent: Vec<(u32, bool)>,
+    /// Connections and receiving ends that have seen the end.
+    finished: BTreeSet<(u32, bool)>,
+}
+
+impl Judge {
+    fn event(&mut self, life: Life, event: &MessageEvent) {
+        let history = &mut self.history;
+        match *event {
+            MessageEvent::Opened(connection, dials, may_break) => {
+                self.opened.insert((connection, dials), life);
+                history.open(connection, peer(dials), (1, 1), may_break);
+            }
+            MessageEvent::Sends(connection, dials, length) => {
+                let channel = channel(connection, dials);
+                history.begin(channel, connection, length);
+                history.wrote(channel, length);
+            }
+            MessageEvent::Finishes(connection, dials) => {
+                history.finish_channel(channel(connection, dials));
+            }
+            MessageEvent::Received(connection, dials, number, length) => {
+                let channel = channel(connection, !dials);
+                // The receiver has compared every byte.
+                let mut bytes = vec![0; length as usize];
+                fill_message(&mut bytes, self.seed, channel, number, 0);
+                history.copied(channel, &bytes);
+                history.copied_whole(channel, connection, number, length);
+            }
+            MessageEvent::SawFinish(connection, dials) => {
+                history.saw_finished(channel(connection, !dials));
+                self.finished.insert((connection, dials));
+            }
+            MessageEvent::Ended(connection, dials, true, Ending::Well) => {
+                self.ended.insert((connection, dials, true));
+                self.sent.push((connection, dials));
+            }
+            MessageEvent::Ended(connection, dials, sends, how) => {
+                let channel = channel(connection, dials == sends);
+                let end = match sends {
+                    true => ChannelEnd::Sending,
+                    false => ChannelEnd::Receiving,
+                };
+                // The end of a connection is that of each end of a channel that had not ended.
+                if self.ended.insert((connection, dials, sends)) {
+                    history.ended(channel, end, ended(how));
+                }
+            }
+        }
+    }
+}
+
+impl Judge {
+    /// Ends the sending ends that have ended well. A receiver that died may have received more than
+    /// it recorded.
+    fn end_senders(&mut self, died: &[Life]) {
+        for (connection, dials) in core::mem::take(&mut self.sent) {
+            let peer = self.opened.get(&(connection, !dials));
+            let is_dead = peer.is_none_or(|life| died.contains(life));
+            let how = match is_dead && !self.finished.contains(&(connection, !dials)) {
+                true => Ended::Broken,
+                false => Ended::Well,
+            };
+            let channel = channel(connection, dials);
+            self.history.ended(channel, ChannelEnd::Sending, how);
+        }
+    }
+}
+
+fn peer(dials: bool) -> Peer {
+    match dials {
+        true => Peer::Compute,
+        false => Peer::Storage,
+    }
+}
+
+/// The channel on which the dialling or the listening end sends.
+fn channel(connection: u32, dials: bool) -> ChannelName {
+    ChannelName {
+        connection,
+        sender: peer(dials),
+        number: 0,
+    }
+}
+
+fn ended(how: Ending) -> Ended {
+    match how {
+        Ending::Well => Ended::Well,
+        Ending::ClosedHere(reason) => Ended::ClosedHere(reason),
+        Ending::ClosedThere(reason) => Ended::ClosedThere(reason),
+        Ending::Broken => Ended::Broken,
+    }
+}

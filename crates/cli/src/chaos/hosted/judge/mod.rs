@@ -1,0 +1,98 @@
+//! Judges the journals of a rack by the checkers of the simulated campaigns.
+//!
+//! The journals are merged by time. An event that begins something was written before it began, one
+//! that ends something after it had ended, so the merged order is one that the checkers may be
+//! given.
+
+mod flows;
+mod index;
+mod messages;
+mod pages;
+mod sequencer;
+
+use super::journal::{self, Event, Fault, Life, Line, System};
+use super::report::SeedReport;
+use rackweave_base::Instant;
+use std::io;
+use std::path::PathBuf;
+
+/// All journals of a rack, in the order of time.
+pub struct Journals(Vec<Entry>);
+
+/// An event of a process.
+pub struct Entry {
+    pub at: Instant,
+    pub life: Life,
+    pub event: Event,
+}
+
+impl Journals {
+    /// Reads the journals of these processes. One that died before it had created its journal has
+    /// none.
+    ///
+    /// # Errors
+    /// If one cannot be read, or is damaged.
+    pub fn read(lives: impl Iterator<Item = (Life, PathBuf)>) -> io::Result<Self> {
+        let mut all = Vec::new();
+        for (life, path) in lives {
+            let lines = match journal::read(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                lines => lines?,
+            };
+            all.extend(lines.into_iter().map(|Line { at, event }| Entry {
+                at: Instant::from_nanos(at),
+                life,
+                event,
+            }));
+        }
+        // Events of one journal keep their order.
+        all.sort_by_key(|entry| entry.at);
+        Ok(Self(all))
+    }
+
+    fn faults(&self) -> impl Iterator<Item = (Instant, Fault)> {
+        self.0.iter().filter_map(|entry| match entry.event {
+            Event::Fault(fault) => Some((entry.at, fault)),
+            _ => None,
+        })
+    }
+
+    /// Judges every system, and adds the findings to `report`.
+    pub fn judge(&self, seed: u64, report: &mut SeedReport) {
+        for entry in &self.0 {
+            let life = entry.life;
+            match &entry.event {
+                Event::Wrong(text) => report.violations.push(format!("process {life}: {text}")),
+                Event::Failed(system, error) => report.add_error(*system, error),
+                _ => {}
+            }
+        }
+        self.declared_without_cause(report);
+        pages::judge(self, report);
+        index::judge(self, report);
+        sequencer::judge(self, report);
+        messages::judge(self, seed, report);
+        flows::judge(self, seed, report);
+    }
+
+    /// A program to which nothing was done must not be declared dead.
+    fn declared_without_cause(&self, report: &mut SeedReport) {
+        let count = |is: fn(&Fault) -> bool| self.faults().filter(|(_, it)| is(it)).count();
+        // The switch may notice a death before the campaign does.
+        let deaths = count(|fault| matches!(fault, Fault::Death(_) | Fault::Ends(_)));
+        let declared = count(|fault| matches!(fault, Fault::Declared(_)));
+        if declared > deaths {
+            report.violations.push(format!(
+                "programs were declared dead {declared} times, and {deaths} of them had died"
+            ));
+        }
+    }
+}
+
+/// Adds the violations of a system to a report.
+fn add<V: std::fmt::Display>(report: &mut SeedReport, system: System, found: Vec<V>) {
+    let found = found
+        .iter()
+        .map(|violation| format!("{system:?}: {violation}"));
+    report.violations.extend(found);
+}

@@ -1,0 +1,424 @@
+//! What the programs share: pages, an index, sequencers, one flow after another. The campaign makes
+//! them, at a place for guests of its own, restarts what dies with a node, and at the end accepts
+//! losses.
+
+use super::journal::System;
+use super::journal::{Event, FlowEvent, FlowKind, IndexEvent, Journal, PageEvent, SequencerEvent};
+use super::plan::PROGRAMS;
+use super::program::flows::ITEM_BYTES;
+use super::program::index::VALUE_MAX;
+use super::program::place_of;
+use crate::outcome::CliError;
+use rackweave_base::{NodeId, Rng};
+use rackweave_controller::{AbortReason, FlowState};
+use rackweave_endpoint::index::EndpointId;
+use rackweave_rack::config::Role;
+use rackweave_rack::services::{
+    CounterServerSpec, IndexOptions, IndexService, PageOptions, PageService, PageWorker,
+    SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+};
+use rackweave_rack::{Flow, IndexNetworkSpec, Rack, RackConfig};
+use rackweave_sim::checkers::index_history::{ValueStamp, fill_value};
+use rackweave_wire::fabric::page::PageId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The name and the keys of the index. Half of them have values at first.
+pub const INDEX: &str = "index";
+pub const KEYS: u64 = 48;
+
+/// Pages that the programs share: more than a node has buffer frames.
+const PAGES: usize = 24;
+const FRAMES: u32 = 16;
+
+/// Kinds of sequencers: in the switch, in a node's memory, in a server.
+pub const SEQUENCERS: usize = 3;
+
+/// Shapes that flows have in turn, all of them after the repair.
+const KINDS: [FlowKind; 3] = [FlowKind::Shuffle, FlowKind::Balanced, FlowKind::Replicated];
+
+/// A flow that neither ends nor is aborted for so long hangs.
+const FLOW_LIMIT: Duration = Duration::from_secs(30);
+
+/// The ends of a flow see its end within this time.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+
+/// Pause between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The options of pages, at all programs.
+pub fn page_options() -> PageOptions {
+    PageOptions {
+        frames: FRAMES,
+        time_limit: Duration::from_secs(5),
+        ..PageOptions::default()
+    }
+}
+
+/// The pages that the programs share.
+///
+/// # Errors
+/// If there are none yet.
+pub fn pages(folder: &Path) -> io::Result<Vec<PageId>> {
+    Ok(serde_json::from_slice(&std::fs::read(
+        folder.join("pages"),
+    )?)?)
+}
+
+/// The name of a sequencer of a kind. A later generation replaces one whose node has died.
+pub fn sequencer_name(kind: usize, generation: u32) -> String {
+    format!("sequencer-{kind}-{generation}")
+}
+
+/// Its number in journals.
+pub fn sequencer_number(kind: usize, generation: u32) -> u32 {
+    generation * SEQUENCERS as u32 + kind as u32
+}
+
+/// The flow that programs are to use.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug)]
+pub struct FlowInUse {
+    pub number: u32,
+    pub kind: FlowKind,
+}
+
+/// The flow that programs are to use now.
+///
+/// # Errors
+/// If there is none yet.
+pub fn flow_in_use(folder: &Path) -> io::Result<FlowInUse> {
+    Ok(serde_json::from_slice(&std::fs::read(
+        folder.join("flow"),
+    )?)?)
+}
+
+/// Its name.
+pub fn flow_name(number: u32) -> String {
+    format!("flow-{number}")
+}
+
+/// Orders to the thread that looks after the objects.
+#[derive(Default)]
+pub struct Orders {
+    /// Nodes that have left the rack: what was at them is to be made again.
+    pub left: Mutex<BTreeSet<NodeId>>,
+    /// Everything is repaired: losses are to be accepted, then flows of all shapes must end.
+    pub repaired: AtomicBool,
+    /// Losses have been accepted, and everything has been made again.
+    pub is_whole: AtomicBool,
+    /// Flows of all shapes have ended since.
+    pub flows_ended: AtomicBool,
+    pub ends: AtomicBool,
+}
+
+/// The objects.
+pub struct Objects {
+    rack: Rack,
+    folder: PathBuf,
+    journal: Arc<Journal>,
+    worker: PageWorker,
+    index: IndexService,
+    /// The nodes of the index's endpoints, and their first keys.
+    endpoints: Vec<(NodeId, u64)>,
+    sequencers: Vec<(SequencerPlacement, u32, SequencerService)>,
+    flow: Option<(FlowInUse, Flow, std::time::Instant)>,
+    /// Flows that are over, and since when: their ends see that as long as they are not closed.
+    over: Vec<(Flow, std::time::Instant)>,
+    flows: u32,
+    /// Flows to end well after the repair.
+    left: usize,
+}
+
+impl Objects {
+    /// Joins the rack and makes everything.
+    ///
+    /// # Errors
+    /// If anything cannot be made.
+    pub fn make(
+        config: &RackConfig,
+        folder: &Path,
+        seed: u64,
+        journal: &Arc<Journal>,
+    ) -> Result<Self, CliError> {
+        let guests = config.nodes_of(Role::Guest);
+        let own = guests
+            .first()
+            .map(|at| &config.node[usize::from(at.0)].name);
+        if guests.len() <= usize::from(PROGRAMS) {
+            let needed = PROGRAMS + 1;
+            let text = format!("the rack needs {needed} places for guests: [[guest]] count");
+            return Err(CliError::usage(text));
+        }
+        let rack = Rack::join_as(config, &own.map_or(vec![], |name| vec![name.as_str()]))?;
+        let here = rack.any_node().id();
+        let service = PageService::new(&rack, &page_options()).map_err(CliError::run)?;
+        let worker = service.worker(here).map_err(CliError::run)?;
+        let mut pages = Vec::new();
+        for _ in 0..PAGES {
+            let page = worker.allocate().map_err(CliError::run)?;
+            journal.note(Event::Pages(0, PageEvent::Created(page.number())));
+            pages.push(page);
+        }
+        worker.flush().map_err(CliError::run)?;
+        let (index, endpoints) = make_index(&rack, seed, journal)?;
+        let mut objects = Self {
+            rack,
+            folder: folder.to_owned(),
+            journal: journal.clone(),
+            worker,
+            index,
+            endpoints,
+            sequencers: Vec::new(),
+            flow: None,
+            over: Vec::new(),
+            flows: 0,
+            left: KINDS.len(),
+        };
+        let residents = config.residents().count() as u16;
+        let [memory, server] = [2, 1].map(|from| NodeId(residents.saturating_sub(from)));
+        for placement in [
+            SequencerPlacement::Switch,
+            SequencerPlacement::Memory(memory),
+            SequencerPlacement::Server(CounterServerSpec::new(server)),
+        ] {
+            let kind = objects.sequencers.len();
+            let made = objects.make_sequencer(placement, kind, 0);
+            let made = made.map_err(CliError::run)?;
+            objects.sequencers.push((placement, 0, made));
+        }
+        objects.publish("pages", &pages);
+        Ok(objects)
+    }
+
+    fn make_sequencer(
+        &self,
+        placement: SequencerPlacement,
+        kind: usize,
+        generation: u32,
+    ) -> Result<SequencerService, SequencerServiceError> {
+        let options = SequencerOptions::new(placement);
+        let made = SequencerService::with(&self.rack, &options)?;
+        let (number, block) = (sequencer_number(kind, generation), options.block);
+        self.note(Event::Sequencer(0, SequencerEvent::Made(number, block)));
+        made.share(&sequencer_name(kind, generation))?;
+        Ok(made)
+    }
+
+    /// Writes a file for the programs, in one piece.
+    fn publish(&self, name: &str, what: &impl Serialize) {
+        let (file, new) = (
+            self.folder.join(name),
+            self.folder.join(format!("{name}.new")),
+        );
+        let bytes = serde_json::to_vec(what).expect("it has no odd keys");
+        std::fs::write(&new, bytes).expect("the folder can be written");
+        std::fs::rename(&new, &file).expect("the folder can be written");
+    }
+
+    fn note(&self, event: Event) {
+        self.journal.note(event);
+    }
+
+    /// Looks after the objects until told to end.
+    pub fn look_after(mut self, orders: &Orders, seed: u64) {
+        let mut rng = Rng::new(seed).fork("flows");
+        while !orders.ends.load(Ordering::Relaxed) {
+            // A directory may ask this node about its pages.
+            self.worker.poll();
+            self.index.adapt(self.rack.now());
+            let is_whole = self.make_again(orders);
+            let is_repaired = orders.repaired.load(Ordering::Relaxed);
+            if is_repaired && is_whole && !orders.is_whole.load(Ordering::Relaxed) {
+                let accepted = self.accept_losses();
+                orders.is_whole.store(accepted, Ordering::Relaxed);
+            }
+            self.next_flow(orders, &mut rng);
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Makes again what was at nodes that have left. False if something is left to do.
+    fn make_again(&mut self, orders: &Orders) -> bool {
+        let mut waiting = orders.left.lock().expect("no holder panics").clone();
+        waiting.retain(|&node| {
+            let made = self.restart_endpoints(node) && self.restart_sequencers(node);
+            if made {
+                let mut left = orders.left.lock().expect("no holder panics");
+                left.remove(&node);
+            }
+            !made
+        });
+        waiting.is_empty()
+    }
+
+    fn restart_endpoints(&mut self, node: NodeId) -> bool {
+        let mut all = true;
+        for at in 0..self.endpoints.len() {
+            let (home, low) = self.endpoints[at];
+            if home != node {
+                continue;
+            }
+            match self.index.restart(EndpointId(at as u16)) {
+                Ok(_lost) => {
+                    let next = self.endpoints.get(at + 1);
+                    let last = next.map_or(u64::MAX, |&(_, first)| first - 1);
+                    let restarted = IndexEvent::Restarted(node.0, low, last);
+                    self.note(Event::Index(0, restarted));
+                }
+                Err(error) => {
+                    self.note(Event::Failed(System::Index, error.to_string()));
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
+    fn restart_sequencers(&mut self, node: NodeId) -> bool {
+        let mut all = true;
+        for kind in 0..self.sequencers.len() {
+            let (placement, generation, _) = &self.sequencers[kind];
+            let (placement, next) = (*placement, generation + 1);
+            let is_there = match placement {
+                SequencerPlacement::Switch => false,
+                SequencerPlacement::Memory(home) => home == node,
+                SequencerPlacement::Server(spec) => spec.node == node,
+            };
+            if !is_there {
+                continue;
+            }
+            match self.make_sequencer(placement, kind, next) {
+                Ok(made) => self.sequencers[kind] = (placement, next, made),
+                Err(error) => {
+                    self.note(Event::Failed(System::Sequencer, error.to_string()));
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
+    /// Accepts the losses of all pages. False if the directory does not answer.
+    fn accept_losses(&self) -> bool {
+        let Ok(lost) = self.rack.lost_pages() else {
+            return false;
+        };
+        let all = lost.iter().map(|it| (it.page.number(), it.version));
+        self.note(Event::Pages(0, PageEvent::LostPages(all.collect())));
+        for loss in &lost {
+            let page = loss.page.number();
+            self.note(Event::Pages(0, PageEvent::Accepts(page, loss.version)));
+            let accepted = self.rack.accept_loss(loss.page);
+            self.note(Event::Pages(0, PageEvent::Accepted(page)));
+            if !accepted {
+                return false;
+            }
+        }
+        self.rack.lost_pages().is_ok_and(|lost| lost.is_empty())
+    }
+
+    fn next_flow(&mut self, orders: &Orders, rng: &mut Rng) {
+        if let Some((flow, made, since)) = &self.flow {
+            let (number, state) = (flow.number, made.state());
+            let over = match state {
+                FlowState::Running if since.elapsed() < FLOW_LIMIT => return,
+                // Without an answer nothing is known of it; the next switch process knows it.
+                FlowState::Aborted(AbortReason::ControllerLost) if since.elapsed() < FLOW_LIMIT => {
+                    return;
+                }
+                FlowState::Running => {
+                    let limit = FLOW_LIMIT.as_secs();
+                    let text = format!("flow {number} neither ends nor is aborted in {limit} s");
+                    self.note(Event::Wrong(text));
+                    None
+                }
+                FlowState::Aborted(reason) => Some(reason.to_string()),
+                _ => None,
+            };
+            if over.is_none() && orders.is_whole.load(Ordering::Relaxed) {
+                self.left = self.left.saturating_sub(1);
+                orders.flows_ended.store(self.left == 0, Ordering::Relaxed);
+            }
+            self.note(Event::Flow(FlowEvent::Over(number, over)));
+            let made = self.flow.take().map(|(_, made, _)| made);
+            self.over
+                .extend(made.map(|made| (made, std::time::Instant::now())));
+        }
+        self.over.retain(|(_, since)| since.elapsed() < SEEN_WITHIN);
+        // After the repair all shapes come in turn, with everything whole.
+        let is_whole = orders.is_whole.load(Ordering::Relaxed);
+        if orders.repaired.load(Ordering::Relaxed) && !is_whole || self.left == 0 {
+            return;
+        }
+        let kind = match is_whole {
+            true => KINDS[self.left - 1],
+            false => *rng.pick(&KINDS),
+        };
+        match self.make_flow(kind) {
+            Ok((flow, made)) => {
+                self.flow = Some((flow, made, std::time::Instant::now()));
+                self.publish("flow", &flow);
+            }
+            Err(error) => {
+                self.note(Event::Failed(System::Flows, error));
+                std::thread::sleep(LOOK_EVERY * 4);
+            }
+        }
+    }
+
+    fn make_flow(&mut self, kind: FlowKind) -> Result<(FlowInUse, Flow), String> {
+        let nodes = || {
+            let config = self.rack.config();
+            (0..PROGRAMS).filter_map(|program| place_of(config, program))
+        };
+        let flow = self.rack.flow(nodes(), nodes()).item_bytes(ITEM_BYTES);
+        let flow = match kind {
+            FlowKind::Shuffle => flow,
+            FlowKind::Balanced => flow.balanced(),
+            FlowKind::Replicated => flow.replicated(),
+        };
+        let number = self.flows;
+        self.note(Event::Flow(FlowEvent::Made(number, kind)));
+        self.flows += 1;
+        let made = flow.build().map_err(|error| error.to_string())?;
+        made.share(&flow_name(number))
+            .map_err(|error| error.to_string())?;
+        Ok((FlowInUse { number, kind }, made))
+    }
+}
+
+fn make_index(
+    rack: &Rack,
+    seed: u64,
+    journal: &Journal,
+) -> Result<(IndexService, Vec<(NodeId, u64)>), CliError> {
+    let mut nodes = rack.config().nodes_of(Role::Storage);
+    nodes.truncate(2);
+    let firsts = [0, KEYS / 2];
+    let options = IndexOptions {
+        nodes: nodes.clone(),
+        boundaries: firsts[1..nodes.len().max(1)].to_vec(),
+        keys: 4096,
+        value_max: VALUE_MAX,
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(rack, &options).map_err(CliError::run)?;
+    let value = |key: u64| {
+        let mut bytes = vec![0; VALUE_MAX as usize];
+        // The campaign's values have the numbers of their keys.
+        fill_value(&mut bytes, key, ValueStamp::new(key as u32), seed);
+        journal.note(Event::Index(0, IndexEvent::Loaded(key, key as u32)));
+        (key, bytes)
+    };
+    let loaded: Vec<_> = (0..KEYS).step_by(2).map(value).collect();
+    index.load(loaded).map_err(CliError::run)?;
+    index.share(INDEX).map_err(CliError::run)?;
+    Ok((index, nodes.into_iter().zip(firsts).collect()))
+}
