@@ -1,5 +1,5 @@
-//! A script on a running rack of processes, whose own processes have its nodes: this process joins it
-//! as one node for each that the script names, and the script is about these nodes from then on.
+//! A script on a running rack of processes, whose own processes have its nodes: this process joins
+//! it as one node for each that the script names, and the script is about these nodes from then on.
 
 use super::Play;
 use crate::globals::{Globals, RackArgs};

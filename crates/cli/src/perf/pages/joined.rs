@@ -1,6 +1,6 @@
-//! The same on a running rack, which has one directory, one page size and its own stores: hits, pages
-//! from another node's memory and pages from the first store. The server's directory and double
-//! writes are what a rack of one's own can choose.
+//! The same on a running rack, which has one directory, one page size and its own stores: hits,
+//! pages from another node's memory and pages from the first store. The server's directory and
+//! double writes are what a rack of one's own can choose.
 //!
 //! One guest, the keeper, allocates more pages than it has buffer frames, so that its pool writes a
 //! part of them home. Another guest fetches each page once to see where it comes from, and then

@@ -3,8 +3,8 @@
 use super::rack::{Process, RackFolder, refused};
 use serde_json::{Value, json};
 
-/// Every action. A change takes a while on a busy machine, so the flow that is changed has items for
-/// two seconds.
+/// Every action. A change takes a while on a busy machine, so the flow that is changed has items
+/// for two seconds.
 const SCRIPT: &str = r#"[
   {"at_ms": 0, "action": "create", "flow": "scan", "shape": "balance", "items": 8000,
    "producers": ["storage0", "storage1"], "consumers": ["compute0", "compute1"],
