@@ -16,8 +16,10 @@ void serve(rackweave::listener listener, rackweave::catalogue catalogue) {
   if (connection) rackweave::column_server(*connection, catalogue).serve(10s);
 }
 
-int run() {
-  const rackweave::rack rack;
+int run(const char* config) {
+  // A rack in this process, or the running rack of a configuration.
+  const auto rack =
+      config != nullptr ? rackweave::rack::join(config, "storage0,compute0") : rackweave::rack();
   // "a", null, "c": where each text begins, and which rows are not null.
   const std::array<std::int32_t, 4> offsets{0, 1, 1, 2};
   const std::uint8_t validity = 0b101;
@@ -62,9 +64,9 @@ int run() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return run();
+    return run(argc > 1 ? argv[1] : nullptr);
   } catch (const rackweave::error& error) {
     std::cerr << rackweave_status_text(error.status()) << ": " << error.what() << '\n';
     return 1;

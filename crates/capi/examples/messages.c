@@ -20,10 +20,13 @@ static int is_done(rackweave_status status, const char *what) {
   return 1;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   rackweave_rack *rack = NULL;
   uint16_t storage = 0, compute = 0;
-  is_done(rackweave_rack_create(NULL, &rack), "rack");
+  /* A rack in this process; with an argument, the running rack of that configuration. */
+  is_done(argc > 1 ? rackweave_rack_join(argv[1], "storage0,compute0", &rack)
+                   : rackweave_rack_create(NULL, &rack),
+          "rack");
   is_done(rackweave_rack_node_by_name(rack, "storage0", &storage), "node");
   is_done(rackweave_rack_node_by_name(rack, "compute0", &compute), "node");
 

@@ -55,8 +55,10 @@ std::int64_t sum_of(std::uint8_t name, rackweave::sender& sender,
   return sum;
 }
 
-int run() {
-  const rackweave::rack rack;
+int run(const char* config) {
+  // A rack in this process, or the running rack of a configuration.
+  const auto rack =
+      config != nullptr ? rackweave::rack::join(config, "storage0,compute0") : rackweave::rack();
   rackweave::listener listener(rack, rack.node("storage0"));
   const auto address = listener.address();
   std::jthread storage([listener = std::move(listener)]() mutable {
@@ -88,9 +90,9 @@ int run() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return run();
+    return run(argc > 1 ? argv[1] : nullptr);
   } catch (const rackweave::error& error) {
     std::cerr << rackweave_status_text(error.status()) << ": " << error.what() << '\n';
     return 1;

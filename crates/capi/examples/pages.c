@@ -16,10 +16,13 @@ static void check(rackweave_status status, const char *what) {
   }
 }
 
-int main(void) {
-  /* NULL: the default rack, two storage and two compute nodes and a memory node. */
+int main(int argc, char **argv) {
+  /* NULL: the default rack, two storage and two compute nodes and a memory node. With an argument,
+   * the running rack of that configuration, as the two nodes that are used here. */
   rackweave_rack *rack = NULL;
-  check(rackweave_rack_create(NULL, &rack), "rack");
+  check(argc > 1 ? rackweave_rack_join(argv[1], "compute0,compute1", &rack)
+                 : rackweave_rack_create(NULL, &rack),
+        "rack");
   uint16_t writer_node = 0, reader_node = 0;
   check(rackweave_rack_node_by_name(rack, "compute0", &writer_node), "node");
   check(rackweave_rack_node_by_name(rack, "compute1", &reader_node), "node");

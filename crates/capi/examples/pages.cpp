@@ -18,8 +18,10 @@ rackweave::bytes bytes_of(const std::uint64_t& word) {
   return {reinterpret_cast<const std::uint8_t*>(&word), sizeof word};
 }
 
-int run() {
-  const rackweave::rack rack;
+int run(const char* config) {
+  // A rack in this process, or the running rack of a configuration.
+  const auto rack =
+      config != nullptr ? rackweave::rack::join(config, "compute0,compute1") : rackweave::rack();
   const auto node = rack.node("compute0");
 
   rackweave::pages_options options;
@@ -61,9 +63,9 @@ int run() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return run();
+    return run(argc > 1 ? argv[1] : nullptr);
   } catch (const rackweave::error& error) {
     std::cerr << rackweave_status_text(error.status()) << ": " << error.what() << '\n';
     return 1;

@@ -886,10 +886,11 @@ rackweave_status rackweave_rack_create(const char *toml, struct rackweave_rack *
 rackweave_status rackweave_rack_create_from_file(const char *path, struct rackweave_rack **rack);
 
 /**
- * Joins a running rack of processes as one of its nodes. `path` is the file with its
- * configuration, `node` the name of the node, which no other process may be, or NULL for a place
- * of a section `[[guest]]` that is free. The process has that node's memory and NIC, and every
- * service of the rack; other nodes are in other processes.
+ * Joins a running rack of processes as one of its nodes, or several. `path` is the file with its
+ * configuration, `node` the name of the node, or names with commas between them, which no other
+ * process may be, or NULL for a place of a section `[[guest]]` that is free. The process has the
+ * memory and NICs of these nodes, and every service of the rack; other nodes are in other
+ * processes.
  *
  * The process leaves the rack when the handle and all that was made with it are destroyed.
  *
@@ -1202,7 +1203,9 @@ rackweave_status rackweave_flow_consumer_release(struct rackweave_flow_consumer 
 
 /**
  * Gives a rack a page directory and a store of pages. A rack has one at most, for as long as it
- * lives. All compute nodes get buffer frames.
+ * lives. All compute nodes get buffer frames. On a rack of processes, if the node with the NVMe
+ * target is in another process, the stores are those of the rack's configuration, `path` and
+ * `pages` are not used, and a directory that another program has made is found.
  *
  * EXISTS: the rack has one, or the file is there already. NOT_FOUND: no such node. REFUSED: the
  * switch of this rack has no page directory. NO_ROOM: the switch, a NIC or the rack's memory.

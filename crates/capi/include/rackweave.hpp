@@ -139,7 +139,7 @@ class rack : public detail::owner<rackweave_rack, rackweave_rack_destroy> {
     detail::check(rackweave_rack_create_from_file(path.c_str(), &made));
     return rack(made);
   }
-  // A running rack of processes, as one of its nodes.
+  // A running rack of processes, as one of its nodes, or several: names with commas.
   static rack join(const std::string& path, const std::string& node) {
     rackweave_rack* made = nullptr;
     detail::check(rackweave_rack_join(path.c_str(), node.c_str(), &made));

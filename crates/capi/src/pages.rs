@@ -154,8 +154,10 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
     };
     let node = rack.node_or_first(storage, Role::Storage)?;
     let fallback = fallback.map(|name| rack.node_named(name)).transpose()?;
+    // The process of that node has the stores, and another program may have made the directory.
+    let is_elsewhere = rack.node_here(node).is_none();
     let compute = rack.config().nodes_of(Role::Compute);
-    if compute.iter().any(|&node| rack.page_ends(node).is_some()) {
+    if !is_elsewhere && compute.iter().any(|&node| rack.page_ends(node).is_some()) {
         // Checked before a file is created in vain.
         return Err(rack.fault(Status::Exists, &PageServiceError::Exists));
     }
@@ -174,18 +176,25 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
         prepare: Prepare::Leave,
         ..usual
     };
-    let store = StoreMedium {
-        name: path.unwrap_or("memory").to_owned(),
-        node,
-        backend: backend(path, options.pages, rack.config().switch.page_size)?,
+    let made = match is_elsewhere {
+        true => PageService::new(&rack, &wanted),
+        false => {
+            let store = StoreMedium {
+                name: path.unwrap_or("memory").to_owned(),
+                node,
+                backend: backend(path, options.pages, rack.config().switch.page_size)?,
+            };
+            PageService::with_stores(&rack, &wanted, vec![store])
+        }
     };
-    let made = PageService::with_stores(&rack, &wanted, vec![store]);
     let service = made.map_err(|error| rack.fault(service_status(&error), &error))?;
     Ok(Pages { rack, service })
 }
 
 /// Gives a rack a page directory and a store of pages. A rack has one at most, for as long as it
-/// lives. All compute nodes get buffer frames.
+/// lives. All compute nodes get buffer frames. On a rack of processes, if the node with the NVMe
+/// target is in another process, the stores are those of the rack's configuration, `path` and
+/// `pages` are not used, and a directory that another program has made is found.
 ///
 /// EXISTS: the rack has one, or the file is there already. NOT_FOUND: no such node. REFUSED: the
 /// switch of this rack has no page directory. NO_ROOM: the switch, a NIC or the rack's memory.

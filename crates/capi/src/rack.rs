@@ -176,10 +176,11 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
     unsafe { handle::create(rack, "rack", make) }
 }
 
-/// Joins a running rack of processes as one of its nodes. `path` is the file with its
-/// configuration, `node` the name of the node, which no other process may be, or NULL for a place
-/// of a section `[[guest]]` that is free. The process has that node's memory and NIC, and every
-/// service of the rack; other nodes are in other processes.
+/// Joins a running rack of processes as one of its nodes, or several. `path` is the file with its
+/// configuration, `node` the name of the node, or names with commas between them, which no other
+/// process may be, or NULL for a place of a section `[[guest]]` that is free. The process has the
+/// memory and NICs of these nodes, and every service of the rack; other nodes are in other
+/// processes.
 ///
 /// The process leaves the rack when the handle and all that was made with it are destroyed.
 ///
@@ -198,7 +199,12 @@ pub unsafe extern "C" fn rackweave_rack_join(
         // SAFETY: as the caller promises.
         let (path, node) = unsafe { (text(path, "path")?, optional_text(node, "node")?) };
         let joined = match node {
-            Some(node) => ::rackweave_rack::Rack::join(path, node),
+            Some(names) => {
+                let config = RackConfig::read(Path::new(path));
+                let config = config.map_err(|error| Fault::new(Status::BadConfig, error))?;
+                let names: Vec<&str> = names.split(',').collect();
+                ::rackweave_rack::Rack::join_as(&config, &names)
+            }
             None => ::rackweave_rack::Rack::join_guest(path),
         };
         let rack = joined.map_err(|error| Fault::new(join_status(&error), error))?;

@@ -2,6 +2,7 @@
 //! and the library have the same functions.
 
 use crate::common::{functions, header, package, without_comments};
+use crate::joined::with_rack;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -100,48 +101,60 @@ fn compile(source: &Path) -> PathBuf {
     program
 }
 
-fn execute(program: &Path) -> String {
+fn execute(program: &Path, arguments: &[&Path]) -> String {
     let mut command = Command::new(program);
+    command.args(arguments);
     let output = run(command.env("LD_LIBRARY_PATH", prefix().join("lib")));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn example(name: &str, compiler: &str, expect: &str) {
-    if tools(compiler) {
-        let printed = execute(&compile(&package().join("examples").join(name)));
-        assert!(printed.contains(expect), "{name} printed {printed:?}");
+/// Runs an example on a rack in its process, and as these nodes of a running rack.
+fn example(name: &str, compiler: &str, nodes: &[&str], expect: &str) {
+    if !tools(compiler) {
+        return;
     }
+    let program = compile(&package().join("examples").join(name));
+    let printed = execute(&program, &[]);
+    assert!(printed.contains(expect), "{name} printed {printed:?}");
+    with_rack(&name.replace('.', "-"), nodes, |config| {
+        let printed = execute(&program, &[config]);
+        assert!(printed.contains(expect), "{name} printed {printed:?}");
+    });
 }
+
+const COMPUTE: [&str; 2] = ["compute0", "compute1"];
+const BOTH: [&str; 2] = ["storage0", "compute0"];
 
 #[test]
 fn pages_in_c() {
-    example("pages.c", "gcc", "written on compute0");
+    example("pages.c", "gcc", &COMPUTE, "written on compute0");
 }
 
 #[test]
 fn pages_in_cpp() {
-    example("pages.cpp", "g++", "sum 1500");
+    example("pages.cpp", "g++", &COMPUTE, "sum 1500");
 }
 
 #[test]
 fn messages_in_c() {
     // 100 rounds of 0 to 999 in some order.
-    example("messages.c", "gcc", "sum 49950000");
+    example("messages.c", "gcc", &BOTH, "sum 49950000");
 }
 
 #[test]
 fn messages_in_cpp() {
-    example("messages.cpp", "g++", "column 3: sum 49950000");
+    example("messages.cpp", "g++", &BOTH, "column 3: sum 49950000");
 }
 
 #[test]
 fn columns_in_c() {
-    example("columns.c", "gcc", "100000 rows, sum 49950000");
+    example("columns.c", "gcc", &BOTH, "100000 rows, sum 49950000");
 }
 
 #[test]
 fn columns_in_cpp() {
-    example("columns.cpp", "g++", "3 texts, the second is null: a, c");
+    let expect = "3 texts, the second is null: a, c";
+    example("columns.cpp", "g++", &BOTH, expect);
 }
 
 /// What the programs in a document print: indented, from the first header to a line that is not.
@@ -162,7 +175,7 @@ fn documented(document: &str) -> Vec<String> {
             let name = format!("{}.{suffix}", document.replace(['/', '.'], "_"));
             let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
             fs::write(&source, program).expect("it can be written");
-            printed.push(execute(&compile(&source)));
+            printed.push(execute(&compile(&source), &[]));
         }
     }
     printed
@@ -180,7 +193,7 @@ fn programs_in_the_documentation() {
 #[test]
 fn misuse_is_answered_by_statuses() {
     if tools("gcc") {
-        let printed = execute(&compile(&package().join("tests/programs/misuse.c")));
+        let printed = execute(&compile(&package().join("tests/programs/misuse.c")), &[]);
         assert_eq!(printed, "0 failures\n");
     }
 }
@@ -206,7 +219,7 @@ fn the_library_has_what_the_header_declares() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("addresses.c");
     fs::write(&source, program).expect("it can be written");
     let expect = format!("{} {}\n", declared.len(), env!("CARGO_PKG_VERSION"));
-    assert_eq!(execute(&compile(&source)), expect);
+    assert_eq!(execute(&compile(&source), &[]), expect);
 }
 
 /// The other way round: what the library exports with our prefix is declared.

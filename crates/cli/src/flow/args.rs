@@ -11,6 +11,7 @@ Examples:
   rackweave flow --example > flows.toml
   rackweave flow flows.toml --simulated
   rackweave flow flows.toml --drivers 0 --format json
+  rackweave flow flows.toml --hosted
 
 A script is a list of timed actions, in TOML or, if its name ends in .json, in JSON:
 
@@ -33,7 +34,13 @@ A script is a list of timed actions, in TOML or, if its name ends in .json, in J
 Actions: create, weight, add-consumer, remove-consumer, add-producer, close, report. Producers push
 stamped items, and consumers check every byte, the order, and that nothing is lost or comes twice.
 An action that is refused is shown, and the flow goes on; the verdict fails unless the action has
-expect_error = true.")]
+expect_error = true.
+
+With --hosted every action works. The process joins the running rack as a guest for each node that
+the script names, because the rack's own processes have these nodes; --as names other nodes for
+them, in the order in which the script first names its own. The report shows which node is which.
+An action takes some milliseconds there, in which the script's nodes do nothing else: flows that are
+to be changed need items for longer than the example's, or items = N in place of run_ms.")]
 pub struct FlowArgs {
     /// The script
     #[arg(value_name = "SCRIPT", required_unless_present = "example")]

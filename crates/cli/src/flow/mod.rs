@@ -1,11 +1,12 @@
 //! The command `flow`: runs a script of timed actions on the flows of a rack and checks every item.
 //!
 //! `script` and `keys` read the file, `check` and the controller's own rules validate it before
-//! anything runs; `stage` carries out the actions, `run` runs the resulting ends, which are those
-//! of `crate::items`; `report` has the results.
+//! anything runs; `joined` puts it on a running rack; `stage` carries out the actions, `run` runs
+//! the resulting ends, which are those of `crate::items`; `report` has the results.
 
 pub mod args;
 mod check;
+mod joined;
 mod keys;
 mod report;
 mod run;
@@ -16,10 +17,12 @@ use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
+use crate::programs::OwnRack;
 use args::FlowArgs;
 use rackweave_rack::{Rack, RackConfig};
 use script::{Script, What};
 use stage::{FlowEnd, ScriptRun};
+use std::collections::BTreeMap;
 
 /// A script with every action.
 const EXAMPLE: &str = include_str!("example.toml");
@@ -29,6 +32,8 @@ struct Play {
     config: RackConfig,
     script: Script,
     stage: ScriptRun,
+    /// On a running rack: the nodes that this process is, by the script's names of them.
+    joined_as: Option<BTreeMap<String, String>>,
     /// Whether every end has finished.
     is_over: bool,
 }
@@ -46,12 +51,6 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         CliError::usage("a script is needed; `rackweave flow --example` prints one")
     })?;
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    if matches!(mode, Mode::Hosted(_)) {
-        return Err(CliError::usage(
-            "flow runs on a rack of its own, embedded or simulated; leave --hosted out, and use a \
-             configuration without a [hosted] section",
-        ));
-    }
     let config = mode.config(&args.rack, globals)?;
     let script = Script::read(path)?;
     check::check(&script, &config)?;
@@ -59,9 +58,14 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         stage: ScriptRun::new(&config),
         config,
         script,
+        joined_as: None,
         is_over: false,
     };
-    let found = run::run(&mut play, &mode, globals)?;
+    let rack = match mode {
+        Mode::Hosted(_) => joined::join(&mut play, &args.rack, globals)?.into(),
+        _ => OwnRack::new(&play.config, args.simulated, globals)?,
+    };
+    let found = run::run(&mut play, rack, &mode, globals)?;
     output::print_as(globals, "flow", &found, |found| {
         report::text(found).to_string()
     })?;

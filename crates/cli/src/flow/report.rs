@@ -166,6 +166,7 @@ pub(super) fn found(
         "script": play.script.name,
         "mode": mode,
         "seed": play.config.seed,
+        "joined_as": play.joined_as.take(),
     });
     let actions = json!({
         // From the start to the last item, in virtual time if simulated.
@@ -184,12 +185,12 @@ pub(super) fn found(
 
 /// The results as text. Snapshots are in the outcomes of their actions.
 pub(super) fn text(found: &Map<String, Value>) -> Text {
-    let (article, time) = match found["mode"] == SIMULATED {
-        true => ("a", "virtual_time_s"),
-        false => ("an", "elapsed_s"),
+    let time = match found["mode"] == SIMULATED {
+        true => "virtual_time_s",
+        false => "elapsed_s",
     };
     let word = |key: &str| found[key].as_str().unwrap_or_default();
-    let (script, mode, seed) = (word("script"), word("mode"), &found["seed"]);
+    let (script, mode) = (word("script"), word("mode"));
     let actions = found["actions"].as_array().into_iter().flatten();
     let shown = json!({
         "actions": actions.map(action_row).collect::<Vec<_>>(),
@@ -202,7 +203,18 @@ pub(super) fn text(found: &Map<String, Value>) -> Text {
         "interrupted": found["interrupted"],
         "verified": found["verified"],
     });
-    let heading = format!("{script} on {article} {mode} rack, seed {seed}");
+    let heading = match found["joined_as"].as_object() {
+        Some(joined_as) => {
+            let pairs = joined_as.iter();
+            let pairs = pairs.map(|(node, by)| format!("{} as {node}", by.as_str().unwrap_or("")));
+            let pairs = pairs.collect::<Vec<_>>().join(", ");
+            format!("{script} on a {mode} rack, with {pairs}")
+        }
+        None => {
+            let article = if mode == SIMULATED { "a" } else { "an" };
+            format!("{script} on {article} {mode} rack, seed {}", found["seed"])
+        }
+    };
     Text::new(object(shown)).titled(heading, &[])
 }
 

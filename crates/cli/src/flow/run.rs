@@ -25,17 +25,17 @@ const PATIENCE_VIRTUAL: Duration = Duration::from_secs(2);
 const NEWS: std::time::Duration = std::time::Duration::from_secs(5);
 const NEWS_SLICES: u32 = 100;
 
-/// Runs the script, and returns the results.
+/// Runs the script on this rack, and returns the results.
 ///
 /// # Errors
-/// If the rack cannot be built, or the script is invalid for it.
+/// If the script is invalid for the rack.
 pub fn run(
     play: &mut Play,
+    mut rack: OwnRack,
     mode: &Mode,
     globals: &Globals,
 ) -> Result<Map<String, Value>, CliError> {
     let is_simulated = matches!(mode, Mode::Simulated);
-    let mut rack = OwnRack::new(&play.config, is_simulated, globals)?;
     play.check_specs(&rack)?;
     let what = match is_simulated {
         true => "running the script in virtual time",

@@ -76,6 +76,21 @@ impl Action {
         }
     }
 
+    /// Every node name in it.
+    fn nodes_mut(&mut self) -> Vec<&mut String> {
+        match &mut self.what {
+            What::Create(create) => {
+                let consumers = create.consumers.iter_mut();
+                create.producers.iter_mut().chain(consumers).collect()
+            }
+            What::AddConsumer(joiner) => vec![&mut joiner.node],
+            What::AddProducer(joiner) => vec![&mut joiner.node],
+            What::RemoveConsumer(Leaver::Node(node)) => vec![node],
+            What::RemoveConsumer(Leaver::Index(_)) | What::Weight(_) => Vec::new(),
+            What::Close | What::Report => Vec::new(),
+        }
+    }
+
     /// The number of producers that it adds.
     pub fn sources(&self) -> usize {
         match &self.what {
@@ -224,6 +239,11 @@ impl Script {
             });
         }
         Ok(script)
+    }
+
+    /// Every node name in it, as often as it occurs, in the order of actions.
+    pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.actions.iter_mut().flat_map(Action::nodes_mut)
     }
 
     /// An error in the action at `place`.

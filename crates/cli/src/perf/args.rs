@@ -147,7 +147,7 @@ pub static TESTS: [Test; 19] = [
         "pages",
         "Pages: hits, from memory by the switch's directory and by a server's beside memcpy, from \
          a file beside its queue",
-        "-D -t --double-write",
+        "--hosted -D -t --double-write",
         Run::By(pages::run),
     ),
     test(
@@ -246,8 +246,7 @@ impl PerfArgs {
         }
         if self.rack.hosted && !self.test.has_use_for("--hosted") {
             return Err(CliError::usage(format!(
-                "{test} measures a part of the rack alone, in this process; leave --hosted out (pages \
-                 of a running rack: `rackweave ycsb --hosted`)"
+                "{test} measures a part of the rack alone, in this process; leave --hosted out"
             )));
         }
         Ok(())
@@ -272,6 +271,10 @@ impl PerfArgs {
                 self.mtu.is_some() && is_flow,
                 "-m cannot change the flows of a hosted rack; set nic.mtu in the configuration \
                  with which its processes start",
+            ),
+            (
+                self.double_write,
+                "--double-write is for a rack of one's own; a running rack has its stores already",
             ),
         ])
     }

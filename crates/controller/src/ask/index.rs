@@ -2,8 +2,8 @@
 
 use crate::index::{IndexLoadError, PlanLimits};
 use crate::{Controller, Site};
-use rackweave_base::{Duration, NodeId};
-use rackweave_programs::index::entries::{IndexConfig, ServerEntry};
+use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_programs::index::entries::{IndexConfig, QueryEntry, ServerEntry};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -24,20 +24,56 @@ pub(super) fn set_server(
     number: u16,
     node: NodeId,
     (address, node_shift): (u64, u8),
-) -> Result<Option<Ipv4Addr>, IndexLoadError> {
-    let nodes = site.nodes();
-    let Some((_, place)) = nodes.iter().find(|(id, _)| *id == node) else {
-        return Ok(None);
+) -> Result<bool, IndexLoadError> {
+    let Some(ip) = ip_of(site, node) else {
+        return Ok(false);
     };
     let entry = ServerEntry {
-        ip: place.ip,
+        ip,
         address,
         node_shift,
     };
     let registry = controller.index_mut();
     registry.set_server(site, number, Some(entry))?;
-    registry.set_udp_server(site, place.ip, Some(number))?;
-    Ok(Some(place.ip))
+    registry.set_udp_server(site, ip, Some(number))?;
+    Ok(true)
+}
+
+pub(super) fn remove_server(
+    controller: &mut Controller,
+    site: &mut dyn Site,
+    number: u16,
+    node: NodeId,
+) -> Result<(), IndexLoadError> {
+    let registry = controller.index_mut();
+    match ip_of(site, node) {
+        Some(ip) if registry.is_at(number, ip) => registry.remove_server(site, number, ip),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn set_query(
+    controller: &mut Controller,
+    site: &mut dyn Site,
+    (node, qpn): (NodeId, Qpn),
+    entry: Option<QueryEntry>,
+) -> Result<(), IndexLoadError> {
+    let Some(ip) = ip_of(site, node) else {
+        return Ok(());
+    };
+    let registry = controller.index_mut();
+    match entry {
+        Some(QueryEntry { server, .. }) if !registry.is_at(server, ip) => {
+            Err(IndexLoadError::UnknownServer { server })
+        }
+        _ => registry.set_query(site, (ip, qpn), entry),
+    }
+}
+
+fn ip_of(site: &dyn Site, node: NodeId) -> Option<Ipv4Addr> {
+    let nodes = site.nodes();
+    let place = nodes.iter().find(|(id, _)| *id == node);
+    place.map(|(_, place)| place.ip)
 }
 
 /// The smallest capacity among the switches that hold a part of the index; `None` if none holds the

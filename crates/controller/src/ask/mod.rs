@@ -15,7 +15,7 @@ mod rights;
 pub use crate::unanswered::AskError;
 pub use answer::{Answer, ShareError};
 pub use index::IndexLoading;
-use index::{capacity_of, set_server};
+use index::{capacity_of, remove_server, set_query, set_server};
 
 use crate::connect::PairAttributes;
 use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
@@ -28,7 +28,6 @@ use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_programs::index::entries::{IndexCounters, QueryEntry};
 use rackweave_wire::fabric::page::PageId;
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// One kind of request.
@@ -377,7 +376,7 @@ requests! {
 
     /// Enters an endpoint of an index on a node as a server with a number. Its tree is at an
     /// address of its node, and its tree nodes have 2 to the power of `node_shift` bytes. Returns
-    /// its IP address.
+    /// false if there is no such node.
     SetIndexServer {
         /// The number, which no plan names yet.
         number: u16,
@@ -387,28 +386,29 @@ requests! {
         address: u64,
         /// The size of tree nodes.
         node_shift: u8,
-    } -> Result<Option<Ipv4Addr>, IndexLoadError> = |services: controller, site| {
+    } -> Result<bool, IndexLoadError> = |services: controller, site| {
         set_server(controller, site, number, node, (address, node_shift))
     };
 
-    /// Removes an endpoint that no longer serves: its clients' queue pairs are forgotten.
+    /// Removes an endpoint that no longer serves: its clients' queue pairs are forgotten. A number
+    /// that another node's endpoint has stays.
     RemoveIndexServer {
         /// Its number.
         number: u16,
-        /// Its address.
-        ip: Ipv4Addr,
+        /// Its node.
+        node: NodeId,
     } -> Result<(), IndexLoadError> = |services: controller, site| {
-        controller.index_mut().remove_server(site, number, ip)
+        remove_server(controller, site, number, node)
     };
 
     /// Leads queries on a client's queue pair from now on, or drops them.
     SetIndexQuery {
-        /// The server's address and its end of the queue pair.
-        at: (Ipv4Addr, Qpn),
-        /// Where they are led.
+        /// The server's node and its end of the queue pair.
+        at: (NodeId, Qpn),
+        /// Where they are led: to a server of that node.
         entry: Option<QueryEntry>,
     } -> Result<(), IndexLoadError> = |services: controller, site| {
-        controller.index_mut().set_query(site, at, entry)
+        set_query(controller, site, at, entry)
     };
 
     /// Begins to load a plan into the bank that does not serve.

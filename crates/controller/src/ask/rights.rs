@@ -2,7 +2,8 @@
 
 use super::{
     AddConsumer, AddProducer, AttachSequencer, CreateFlow, CreatePages, DeclareDead,
-    DetachSequencer, ForgetService, RejoinPages, Request, SetIndexServer, ShareName,
+    DetachSequencer, ForgetService, RejoinPages, RemoveIndexServer, Request, SetIndexQuery,
+    SetIndexServer, ShareName,
 };
 use crate::Named;
 use rackweave_base::NodeId;
@@ -18,6 +19,8 @@ impl Request {
             | Request::AddProducer(AddProducer { node, .. })
             | Request::RejoinPages(RejoinPages { node })
             | Request::SetIndexServer(SetIndexServer { node, .. })
+            | Request::RemoveIndexServer(RemoveIndexServer { node, .. })
+            | Request::SetIndexQuery(SetIndexQuery { at: (node, _), .. })
             | Request::ForgetService(ForgetService { node, .. })
             | Request::ShareName(ShareName {
                 what: Named::Service(node),

@@ -363,6 +363,7 @@ impl Controller {
     pub fn services_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.page_node_died(site, node);
         self.sequencer_node_died(site, node);
+        self.index_node_died(site, node);
         self.forget_services(node);
     }
 

@@ -94,6 +94,23 @@ impl IndexRegistry {
         self.set_server(site, server, None)
     }
 
+    /// Whether a server is entered at an address.
+    pub fn is_at(&self, server: u16, ip: Ipv4Addr) -> bool {
+        self.servers
+            .get(&server)
+            .is_some_and(|entry| entry.ip == ip)
+    }
+
+    /// Handles the death of the node at an address: its servers are removed.
+    pub(crate) fn node_died(&mut self, site: &mut dyn Site, ip: Ipv4Addr) {
+        let servers = self.servers.keys().copied();
+        let of_it: Vec<u16> = servers.filter(|&server| self.is_at(server, ip)).collect();
+        for server in of_it {
+            // Removing needs no capacity.
+            let _removed = self.remove_server(site, server, ip);
+        }
+    }
+
     pub(super) fn check_server(&self, server: Option<u16>) -> Result<(), IndexLoadError> {
         match server.filter(|server| !self.servers.contains_key(server)) {
             Some(server) => Err(IndexLoadError::UnknownServer { server }),

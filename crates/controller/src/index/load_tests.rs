@@ -3,7 +3,7 @@
 use super::super::plan::{PlanLimits, plan};
 use super::super::test_trees::{Shape, TestTree, tree};
 use super::super::{IndexLoadError, Led};
-use super::rig::{ALL, Rack, enter, ip, racks};
+use super::rig::{ALL, Rack, enter, ip, racks, server_host};
 use super::*;
 use rackweave_base::{Rkey, Rng};
 use rackweave_programs::index::entries::{IndexConfig, ROOT};
@@ -318,4 +318,17 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         .set_query(&mut rack, (ip(1), Qpn(7)), None)
         .unwrap();
     registry.set_query(&mut rack, pair, Some(entry)).unwrap();
+}
+
+#[test]
+fn a_node_that_dies_takes_its_servers_and_their_queue_pairs_with_it() {
+    let (mut rack, mut registry) = (Rack::new(&[ALL]), IndexRegistry::default());
+    enter(&mut rack, &mut registry);
+    let [dead, other] = [0, 1].map(|server| ip(server_host(server)));
+    assert!(registry.is_at(0, dead) && registry.is_at(1, other));
+    registry.node_died(&mut rack, dead);
+    assert!(!registry.is_at(0, dead) && registry.is_at(1, other));
+    let mut left: Vec<_> = registry.queries.keys().map(|(ip, _)| *ip).collect();
+    left.dedup();
+    assert!(!left.contains(&dead) && left.contains(&other), "{left:?}");
 }

@@ -16,7 +16,7 @@ use super::load::{Cursor, IndexLoadError, check_room, load_piece};
 use super::plan::{IndexPlan, Target};
 use super::{KeyWeights, NOBODY};
 use crate::{Controller, Site};
-use rackweave_base::{Duration, Instant, Qpn};
+use rackweave_base::{Duration, Instant, NodeId, Qpn};
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{BANKS, QueryEntry, ServerEntry};
 use rackweave_switch::table::TableError;
@@ -105,6 +105,14 @@ impl Controller {
     /// The index in the switches, for changes.
     pub fn index_mut(&mut self) -> &mut IndexRegistry {
         &mut self.index
+    }
+
+    /// Handles the death of a node: no query is led to it any more.
+    pub(crate) fn index_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        let nodes = site.nodes();
+        if let Some((_, place)) = nodes.iter().find(|(id, _)| *id == node) {
+            self.index.node_died(site, place.ip);
+        }
     }
 }
 

@@ -20,7 +20,6 @@ use rackweave_endpoint::btree::{OutlineNode, Tree};
 use rackweave_endpoint::index::{EndpointId, RemoteTree, Shard};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An endpoint of an index. Ordered by index.
@@ -49,8 +48,8 @@ struct Endpoint {
     running: Option<Running>,
     /// What other processes have been given, with their names.
     given: Vec<(String, Accepted)>,
-    /// Its number and address at the switches, if the index is in the network.
-    server: Option<(u16, Ipv4Addr)>,
+    /// Its number at the switches, if the index is in the network.
+    server: Option<u16>,
     /// Bytes of a packet on its connections.
     mtu: u32,
     /// The first key that its tree ever had. For an injected bug.

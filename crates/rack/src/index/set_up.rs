@@ -163,10 +163,8 @@ fn end(index: &mut Index, endpoint: EndpointId, forever: bool) {
     if let Some(is_up) = index.is_up.get_mut(endpoint.index()) {
         *is_up = false;
     }
-    // Before it stops, so that no query is led to it any more. A controller that does not answer
-    // has no switch that leads one.
     if let Some(network) = &mut index.network {
-        let _gone = network.remove_server(&index.rack, endpoint);
+        network.forget_server(endpoint);
     }
     // A process that is gone has no endpoint any more.
     let _ = index.ask(endpoint, EndpointRequest::Stop { forever });

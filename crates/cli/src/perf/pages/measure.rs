@@ -1,6 +1,6 @@
 //! The measurements: pages from a node's memory, pages from an SSD, hits.
 
-use super::rig::{READER, Rig, page};
+use super::rig::{READER, Reader, Rig, page};
 use crate::globals::Globals;
 use crate::medium::MediumQueue;
 use crate::outcome::CliError;
@@ -8,9 +8,9 @@ use hdrhistogram::Histogram;
 use rackweave_base::{Instant, Rng};
 use rackweave_endpoint::page_store::directory::{Answer, Mode, Op};
 use rackweave_rack::RackConfig;
-use rackweave_rack::services::BLOCK;
+use rackweave_rack::services::{BLOCK, PageWorker};
 use rackweave_target::{Backend, DoubleWrite, FileBackend, FileOptions, IoKind, MemoryBackend};
-use rackweave_wire::fabric::page::PageSource;
+use rackweave_wire::fabric::page::{PageId, PageSource};
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,21 +45,25 @@ impl Bench<'_> {
         Ok(rig)
     }
 
-    /// Fetches random pages below `pages`.
-    fn fetch(&self, rig: &Rig, pages: u64, from: PageSource) -> Result<Rate, CliError> {
-        let mut reader = rig.reader(READER);
+    /// Fetches pages, as many at a time as the depth and the reader allow.
+    pub fn fetch(
+        &self,
+        reader: &mut Reader,
+        mut next: impl FnMut(&mut Rng) -> PageId,
+        from: PageSource,
+    ) -> Result<Rate, CliError> {
         let mut rng = Rng::new(7);
         let mut frames = vec![0; 256];
         let mut under_way = 0;
-        let mut free: Vec<u32> = (0..self.depth).collect();
+        let mut free: Vec<u32> = (0..reader.requests_max(self.depth)).collect();
         let (mut done, mut all_from_there) = (0u64, true);
         let started = std::time::Instant::now();
         loop {
             let ends = started.elapsed() >= self.span || self.globals.interrupt.is_set();
             while let (false, Some(frame)) = (ends, free.pop()) {
-                reader.void(frame, rig.page_size);
+                reader.void(frame);
                 let ticket = reader.begin(Op::Fetch {
-                    page: page(rng.below(pages)),
+                    page: next(&mut rng),
                     mode: Mode::Shared,
                     frame,
                     have: None,
@@ -96,19 +100,25 @@ impl Bench<'_> {
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
         let rig = self.rig((page_size, indexed), self.depth, namespace)?;
         let held = rig.hold()?;
-        self.fetch(&rig, held, PageSource::Memory)
+        let below = |rng: &mut Rng| page(rng.below(held));
+        self.fetch(&mut rig.reader(READER)?, below, PageSource::Memory)
     }
 
     /// Rate of pages from a file, by the switch.
     pub fn rate_from_storage(&self, page_size: u32, file: File<'_>) -> Result<Rate, CliError> {
         let rig = self.rig((page_size, true), self.depth, file.open()?)?;
-        self.fetch(&rig, rig.pages, PageSource::Storage)
+        let below = |rng: &mut Rng| page(rng.below(rig.pages));
+        self.fetch(&mut rig.reader(READER)?, below, PageSource::Storage)
     }
 
-    /// The same file by the same kernel queue, without a rack: pages per second that are read, or
-    /// written. Written pages are durable at the end.
-    pub fn by_queue(&self, page_size: u32, file: File<'_>, kind: IoKind) -> Result<f64, CliError> {
-        let mut backend = file.open()?;
+    /// A medium by its own queue, without a rack: pages per second that are read, or written.
+    /// Written pages are durable at the end.
+    pub fn by_queue(
+        &self,
+        page_size: u32,
+        mut backend: Box<dyn Backend>,
+        kind: IoKind,
+    ) -> Result<f64, CliError> {
         let pages = backend.blocks() / u64::from(page_size / BLOCK);
         let mut rng = Rng::new(7);
         let started = std::time::Instant::now();
@@ -120,22 +130,26 @@ impl Bench<'_> {
         Ok(per_second * seconds / started.elapsed().as_secs_f64())
     }
 
-    /// Latencies of shared fixes of pages in the node's own pool, including the latch check at the
-    /// switch, in nanoseconds.
-    pub fn hits(&self, page_size: u32) -> Result<Histogram<u64>, CliError> {
-        const PAGES: u64 = 8;
+    /// As [`Bench::hits`], on a rack of its own.
+    pub fn hits_alone(&self, page_size: u32) -> Result<Histogram<u64>, CliError> {
         let blocks = 64 * u64::from(page_size / BLOCK);
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
         let rig = self.rig((page_size, true), 64, namespace)?;
         let worker = rig.service.worker(READER).map_err(CliError::run)?;
-        for index in 0..PAGES {
-            drop(worker.read(page(index)).map_err(CliError::run)?);
+        self.hits(&worker, &[0, 1, 2, 3, 4, 5, 6, 7].map(page))
+    }
+
+    /// Latencies of shared fixes of pages in the node's own pool, including the latch check at the
+    /// switch, in nanoseconds.
+    pub fn hits(&self, worker: &PageWorker, pages: &[PageId]) -> Result<Histogram<u64>, CliError> {
+        for &page in pages {
+            drop(worker.read(page).map_err(CliError::run)?);
         }
         let mut histogram = Histogram::new(3).expect("three digits are possible");
         let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
         while started.elapsed() < self.span && !self.globals.interrupt.is_set() {
             for _ in 0..64 {
-                let page = page(rng.below(PAGES));
+                let page = pages[rng.below(pages.len() as u64) as usize];
                 let asked = std::time::Instant::now();
                 let guard = worker.read(page).map_err(CliError::run)?;
                 let took = asked.elapsed();
@@ -156,7 +170,7 @@ pub struct File<'a> {
 }
 
 impl File<'_> {
-    fn open(self) -> Result<Box<dyn Backend>, CliError> {
+    pub fn open(self) -> Result<Box<dyn Backend>, CliError> {
         let file = FileBackend::open(self.path, BLOCK, None, &FileOptions::default());
         let file = file.map_err(CliError::run)?;
         if !self.doubles {

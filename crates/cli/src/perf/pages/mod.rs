@@ -6,18 +6,21 @@
 //!   with the one in a server's memory;
 //! - pages from a file by the switch, compared with the same file by the same kernel queue;
 //! - pages written to the file by that queue, once or with double writes.
+//!
+//! A running rack has its own directory, page size and stores: see [`joined`].
 
+mod joined;
 mod measure;
 mod rig;
 
 use super::report::ratio;
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
+use hdrhistogram::Histogram;
 use rackweave_target::IoKind;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Bytes of the file that pages are read from.
@@ -61,7 +64,7 @@ impl Scratch {
 /// # Errors
 /// If the rack cannot be built or the temporary folder has no space for a file of 1 GiB.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::new(args, globals, EMBEDDED, 9)?;
+    let mut test = TestRun::on_any_rack(args, globals, 9)?;
     let config = test.config.clone();
     let bench = measure::Bench {
         config: &config,
@@ -69,9 +72,12 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         depth: args.tx_depth.unwrap_or(16).clamp(1, 128),
         span: test.part(8.0, 8),
     };
+    if test.is_hosted() {
+        return joined::run(test, &bench);
+    }
     let phase = |what: &str| globals.live.phase(what);
     phase("pages that are here already");
-    let hits = bench.hits(SIZES[1])?;
+    let hits = bench.hits_alone(SIZES[1])?;
     test.step(true);
     let mut memory = Vec::new();
     for page_bytes in SIZES {
@@ -85,17 +91,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             Ok(rate.pages_per_s)
         };
         let (switch, server) = (measure(true)?, measure(false)?);
-        let bytes = switch * f64::from(page_bytes);
-        let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
-        memory.push(json!({
-            "page_bytes": page_bytes,
-            "switch_pages_per_s": switch,
-            "switch_gigabytes_per_s": bytes / 1e9,
-            "server_pages_per_s": server,
-            "switch_to_server": ratio(switch, server),
-            "memcpy_gigabytes_per_s": memcpy / 1e9,
-            "switch_to_memcpy": ratio(bytes, memcpy),
-        }));
+        memory.push(of_memory(page_bytes, switch, Some(server)));
     }
     let scratch = Scratch::new(FILE_BYTES)?;
     test.step(true);
@@ -104,21 +100,17 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         path: &scratch.0,
         doubles: args.double_write,
     };
-    let read = bench.by_queue(page_bytes, file, IoKind::Read)?;
+    let read = bench.by_queue(page_bytes, file.open()?, IoKind::Read)?;
     test.step(true);
     phase("pages from storage, by the switch");
     let by_switch = bench.rate_from_storage(page_bytes, file)?;
     test.step(by_switch.all_from_there);
     phase("pages written to the file");
-    let written = bench.by_queue(page_bytes, file, IoKind::Write)?;
+    let written = bench.by_queue(page_bytes, file.open()?, IoKind::Write)?;
     test.step(true);
     test.finish(&json!({
         "depth": bench.depth,
-        "hit": {
-            "samples": hits.len(),
-            "p50_ns": hits.value_at_quantile(0.5),
-            "p99_ns": hits.value_at_quantile(0.99),
-        },
+        "hit": of_hits(&hits),
         "memory": memory,
         "storage": {
             "page_bytes": page_bytes,
@@ -129,4 +121,27 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             "file_pages_written_per_s": written,
         },
     }))
+}
+
+fn of_hits(hits: &Histogram<u64>) -> Value {
+    json!({
+        "samples": hits.len(),
+        "p50_ns": hits.value_at_quantile(0.5),
+        "p99_ns": hits.value_at_quantile(0.99),
+    })
+}
+
+/// Pages per second from another node's memory, by the switch and by a server, beside memcpy.
+fn of_memory(page_bytes: u32, switch: f64, server: Option<f64>) -> Value {
+    let bytes = switch * f64::from(page_bytes);
+    let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
+    json!({
+        "page_bytes": page_bytes,
+        "switch_pages_per_s": switch,
+        "switch_gigabytes_per_s": bytes / 1e9,
+        "server_pages_per_s": server,
+        "switch_to_server": server.map(|server| ratio(switch, server)),
+        "memcpy_gigabytes_per_s": memcpy / 1e9,
+        "switch_to_memcpy": ratio(bytes, memcpy),
+    })
 }

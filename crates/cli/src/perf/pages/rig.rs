@@ -8,11 +8,11 @@ use rackweave_endpoint::page_store::directory::{
 };
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::services::{BLOCK, PageOptions, PageService, Prepare, StoreMedium};
-use rackweave_rack::{EmbeddedRack, Node, RackConfig, TargetOptions};
+use rackweave_rack::{EmbeddedRack, Node, Rack, RackConfig, TargetOptions};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress;
-use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
+use rackweave_wire::fabric::page::{PageId, PageSource};
 
 /// The requesting node.
 pub const READER: NodeId = NodeId(0);
@@ -29,12 +29,14 @@ pub struct Rig {
     pub pages: u64,
 }
 
-/// A node that fetches.
+/// A node that fetches, by its first channel into its buffer frames.
 pub struct Reader {
-    pub handle: Node,
-    pub channel: Channel,
-    pub frames: Block,
-    pub count: u32,
+    handle: Node,
+    channel: Channel,
+    slots: u16,
+    frames: Block,
+    count: u32,
+    page_size: u32,
 }
 
 impl Rig {
@@ -94,25 +96,19 @@ impl Rig {
         })
     }
 
-    pub fn reader(&self, node: NodeId) -> Reader {
-        let ends = self.rack.page_ends(node).expect("the node was just made");
-        Reader {
-            handle: self.rack.node_at(node),
-            channel: Channel::new(ends.channels[0].clone()),
-            frames: ends.frames,
-            count: ends.count,
-        }
+    pub fn reader(&self, node: NodeId) -> Result<Reader, CliError> {
+        Reader::new(&self.rack, node, self.page_size)
     }
 
     /// Makes the holder change pages from the first on, as many as it has buffer frames for, so
     /// that they are in its memory. Returns their number.
     pub fn hold(&self) -> Result<u64, CliError> {
-        let mut holder = self.reader(HOLDER);
+        let mut holder = self.reader(HOLDER)?;
         let count = self.pages.min(u64::from(holder.count));
         for index in 0..count {
             let page = page(index);
             let frame = index as u32;
-            holder.void(frame, self.page_size);
+            holder.void(frame);
             holder.expect(Op::Fetch {
                 page,
                 mode: Mode::Exclusive,
@@ -136,9 +132,51 @@ pub fn page(index: u64) -> PageId {
 }
 
 impl Reader {
+    /// A node of a rack with pages, of which nobody has taken a worker.
+    ///
+    /// # Errors
+    /// If the node has no buffer frames.
+    pub fn new(rack: &Rack, node: NodeId, page_size: u32) -> Result<Self, CliError> {
+        let ends = rack.page_ends(node);
+        let ends =
+            ends.ok_or_else(|| CliError::run(format!("node {} has no buffer frames", node.0)))?;
+        let parts = ends.channels[0].clone();
+        Ok(Self {
+            handle: rack.node_at(node),
+            slots: parts.slots,
+            channel: Channel::new(parts),
+            frames: ends.frames,
+            count: ends.count,
+            page_size,
+        })
+    }
+
+    /// Requests that it can have in flight, `wanted` at most.
+    pub fn requests_max(&self, wanted: u32) -> u32 {
+        wanted.min(self.slots.into()).min(self.count)
+    }
+
+    /// The source of a page, which is fetched.
+    ///
+    /// # Errors
+    /// If it cannot be fetched.
+    pub fn source_of(&mut self, page: PageId) -> Result<PageSource, CliError> {
+        self.void(0);
+        let fetch = Op::Fetch {
+            page,
+            mode: Mode::Shared,
+            frame: 0,
+            have: None,
+        };
+        match self.answer(fetch)? {
+            Answer::Fetched(served) => Ok(served.source),
+            other => Err(CliError::run(format!("{fetch:?} ended in {other:?}"))),
+        }
+    }
+
     /// Voids a buffer frame, which is required before a fetch.
-    pub fn void(&self, frame: u32, page_size: u32) {
-        let at = frame as usize * page_size as usize;
+    pub fn void(&self, frame: u32) {
+        let at = frame as usize * self.page_size as usize;
         self.frames.write(at, &VOID.to_le_bytes());
     }
 
@@ -170,10 +208,14 @@ impl Reader {
         }
     }
 
-    fn expect(&mut self, op: Op) -> Result<(), CliError> {
+    fn answer(&mut self, op: Op) -> Result<Answer, CliError> {
         let begun = self.begin(op);
         begun.ok_or_else(|| CliError::run("an idle channel takes no operation"))?;
-        match self.wait().answer {
+        Ok(self.wait().answer)
+    }
+
+    fn expect(&mut self, op: Op) -> Result<(), CliError> {
+        match self.answer(op)? {
             Answer::Fetched(_) | Answer::Done => Ok(()),
             other => Err(CliError::run(format!("{op:?} ended in {other:?}"))),
         }

@@ -158,11 +158,20 @@ fn every_measurement_runs_and_is_verified() {
         ("rpc", &["-D", "0.3"]),
         ("sequencer", &["-D", "0.9"]),
         ("messaging", &["-D", "0.5"]),
+        ("pages", &["-D", "0.4"]),
+        ("pages", &["-D", "0.4", "-t", "4"]),
         ("index_shift", &[]),
     ] {
         let report = result(&place, &[&["perf", test], more].concat());
         assert_eq!(report["verified"], true, "{test}");
         assert_eq!(report["rack"], "hosted", "{test}");
+        if *test == *"pages" {
+            // The store of this rack is in memory.
+            for rate in ["pages_per_s", "file_pages_per_s", "to_file"] {
+                assert!(report["storage"][rate].as_f64() > Some(0.0), "{report}");
+            }
+            assert!(report["hit"]["samples"].as_u64() > Some(0), "{report}");
+        }
     }
     let idle = result(&place, &["perf", "idle", "-D", "0.2"]);
     assert_eq!(idle["verified"], true);
@@ -212,7 +221,7 @@ fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
         ),
         (&["perf", "flow_bw", "-m", "1024"], "nic.mtu"),
         (&["perf", "rewrite", "--hosted"], "in this process"),
-        (&["perf", "pages", "--hosted"], "rackweave ycsb"),
+        (&["perf", "pages", "--double-write"], "its stores already"),
         (&["demo", "--simulated", "--hosted"], "contradict"),
         (&["demo", "--as", "compute0"], "4 are needed"),
     ] {

@@ -5,8 +5,10 @@
 mod columns;
 mod commands;
 mod lifecycle;
+mod observed;
 mod programs;
 mod rack;
 mod restart;
+mod scripts;
 mod serving;
 mod strangers;

@@ -17,6 +17,12 @@ use std::time::{Duration as Time, Instant};
 /// Time limit for a service's answer.
 const SERVICE_LIMIT: Time = Time::from_secs(10);
 
+/// Time that a node's process has to offer its services again after the switch's was replaced.
+const SERVES_AGAIN: Time = Time::from_secs(2);
+
+/// How often that is checked.
+const LOOK_EVERY: Time = Time::from_millis(10);
+
 /// A node that has joined.
 pub(in crate::hosted) struct Member {
     pub node: NodeId,
@@ -130,12 +136,22 @@ impl Member {
         *self.services.lock().expect("no holder panics") = Some(connection);
     }
 
-    /// Passes a request on to one of its services. Nothing else of the node waits for that.
+    /// Passes a request on to one of its services. Nothing else of the node waits for that. After
+    /// the switch's process was replaced, names are known before the processes that have them have
+    /// dialled again, so it waits for that.
     ///
     /// # Errors
     /// The service's, or that it does not answer.
     pub fn call(&self, call: &ServiceCall) -> Result<Value, String> {
-        let mut services = self.services.lock().expect("no holder panics");
+        let deadline = Instant::now() + SERVES_AGAIN;
+        let mut services = loop {
+            let services = self.services.lock().expect("no holder panics");
+            if services.is_some() || !self.is_alive() || Instant::now() > deadline {
+                break services;
+            }
+            drop(services);
+            std::thread::sleep(LOOK_EVERY);
+        };
         let connection = services.as_mut().ok_or("its process serves nothing")?;
         let reply: Result<Result<Value, String>, _> = connection.request(call, SERVICE_LIMIT);
         reply.unwrap_or_else(|error| {

@@ -234,7 +234,12 @@ fn programs_exchange_messages() {
 
 #[test]
 fn a_node_acts_for_itself_alone() {
-    use rackweave_controller::ask::{AskError, DeclareDead, RejoinPages};
+    use rackweave_base::{Qpn, Rkey};
+    use rackweave_controller::ask::{
+        AskError, DeclareDead, RejoinPages, RemoveIndexServer, SetIndexQuery,
+    };
+    use rackweave_controller::index::IndexLoadError;
+    use rackweave_programs::index::entries::QueryEntry;
     with_programs("program-rights", LinkKind::Unix, |config| {
         let [first, second] = ["first", "second"].map(|name| join(config, name));
         let other = NodeId(2);
@@ -244,6 +249,30 @@ fn a_node_acts_for_itself_alone() {
         let sequencer = SequencerService::new(&second, 0).unwrap();
         let mut client = sequencer.connect(other).unwrap();
         assert_eq!(client.next(1), Ok(0..1), "it is alive");
+        // An endpoint of an index is its node's, and so are the queue pairs of its users there.
+        let entry = |server| {
+            Some(QueryEntry {
+                server,
+                rkey: Rkey(1),
+            })
+        };
+        let (at, number) = ((other, Qpn(7)), 0);
+        for entry in [None, entry(0)] {
+            let refused = first.ask(SetIndexQuery { at, entry });
+            assert_eq!(refused, Err(AskError::Forbidden.into()));
+        }
+        let refused = first.ask(RemoveIndexServer {
+            number,
+            node: other,
+        });
+        assert_eq!(refused, Err(AskError::Forbidden.into()));
+        // Its own queue pairs lead to its own endpoints alone.
+        let at = (first.any_node().id(), Qpn(7));
+        let refused = first.ask(SetIndexQuery {
+            at,
+            entry: entry(0),
+        });
+        assert_eq!(refused, Err(IndexLoadError::UnknownServer { server: 0 }));
     });
 }
 

@@ -8,7 +8,7 @@ use crate::rack::OWN;
 use crate::{IndexSetUpError, Rack};
 use rackweave_base::Qpn;
 use rackweave_base::canary::{Canary, planted};
-use rackweave_controller::ask::{SetIndexQuery, SetIndexServer};
+use rackweave_controller::ask::{RemoveIndexServer, SetIndexQuery, SetIndexServer};
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::EndpointId;
 use rackweave_programs::index::entries::QueryEntry;
@@ -60,7 +60,7 @@ pub(super) fn act(
     match request {
         EndpointRequest::Start(_) => unreachable!("it is handled above"),
         EndpointRequest::Stop { .. } => {
-            endpoint.server = None;
+            leave(rack, endpoint);
             if let Some(running) = endpoint.running.take() {
                 running.stop(rack);
             }
@@ -105,10 +105,11 @@ fn start(
     id: EndpointId,
     how: &EndpointStart,
 ) -> Result<EndpointReply> {
+    leave(rack, endpoint);
     if let Some(running) = endpoint.running.take() {
         running.stop(rack);
     }
-    (endpoint.server, endpoint.mtu) = (None, how.mtu);
+    endpoint.mtu = how.mtu;
     (endpoint.outline, endpoint.loading) = (Vec::new(), (Vec::new(), 0));
     endpoint.given.clear();
     let tree = endpoint.kept.take();
@@ -117,7 +118,8 @@ fn start(
 }
 
 /// Ends an endpoint.
-pub(super) fn stop(rack: &Rack, endpoint: Endpoint) {
+pub(super) fn stop(rack: &Rack, mut endpoint: Endpoint) {
+    leave(rack, &mut endpoint);
     if let Some(running) = endpoint.running {
         running.stop(rack);
     }
@@ -154,8 +156,8 @@ pub(super) fn release(rack: &Rack, endpoint: &mut Endpoint, accepted: &Accepted)
     };
     let led = accepted.reader.filter(|_| accepted.is_led);
     let led = led.filter(|qpn| running.has_reader(*qpn));
-    if let (Some(qpn), Some((_, ip))) = (led, endpoint.server) {
-        let (at, entry) = ((ip, qpn), None);
+    if let (Some(qpn), Some(_)) = (led, endpoint.server) {
+        let (at, entry) = ((running.node(), qpn), None);
         let removed = rack.ask(SetIndexQuery { at, entry });
         removed.map_err(IndexNetworkError::from)?;
     }
@@ -170,29 +172,40 @@ fn lead(
     id: EndpointId,
     number: u16,
 ) -> Result<EndpointReply> {
+    leave(rack, endpoint);
     let running = endpoint.running.as_ref();
     let running = running.ok_or(IndexSetUpError::NoEndpoint(id))?;
     let (node, remote) = (running.node(), running.remote());
     let led: Vec<Qpn> = running.led().collect();
-    let ip = rack.ask(SetIndexServer {
+    let entered = rack.ask(SetIndexServer {
         number,
         node,
         address: remote.address,
         node_shift: remote.layout.bytes().ilog2() as u8,
     });
-    let ip = ip.map_err(IndexNetworkError::from)?;
-    let ip = ip.ok_or(IndexNetworkError::NoNode(node))?;
-    endpoint.server = Some((number, ip));
+    if !entered.map_err(IndexNetworkError::from)? {
+        return Err(IndexNetworkError::NoNode(node).into());
+    }
+    endpoint.server = Some(number);
     endpoint.first_rkey.get_or_insert(remote.rkey);
     for qpn in led {
         query(rack, endpoint, id, qpn)?;
     }
-    Ok(EndpointReply::Address(ip))
+    Ok(EndpointReply::Done)
+}
+
+/// Removes the endpoint from the switches, so that no query is led to it any more.
+fn leave(rack: &Rack, endpoint: &mut Endpoint) {
+    if let (Some(number), Some(running)) = (endpoint.server.take(), &endpoint.running) {
+        let node = running.node();
+        // A controller that does not answer has no switch that leads a query.
+        let _gone = rack.ask(RemoveIndexServer { number, node });
+    }
 }
 
 /// Has the switches lead queries on a user's queue pair, if the index is in the network.
 fn query(rack: &Rack, endpoint: &Endpoint, id: EndpointId, qpn: Qpn) -> Result<()> {
-    let (Some((server, ip)), Some(running)) = (endpoint.server, &endpoint.running) else {
+    let (Some(server), Some(running)) = (endpoint.server, &endpoint.running) else {
         return Ok(());
     };
     let node = running.remote().layout.bytes();
@@ -209,7 +222,7 @@ fn query(rack: &Rack, endpoint: &Endpoint, id: EndpointId, qpn: Qpn) -> Result<(
     let stale = stale.filter(|_| planted(Canary::IndexStaleRkey));
     let rkey = stale.unwrap_or(running.remote().rkey);
     let entered = rack.ask(SetIndexQuery {
-        at: (ip, qpn),
+        at: (running.node(), qpn),
         entry: Some(QueryEntry { server, rkey }),
     });
     Ok(entered.map_err(IndexNetworkError::from)?)

@@ -7,7 +7,6 @@ use rackweave_endpoint::index::{DatagramServerConfig, EndpointId, PartitionMap};
 use rackweave_wire::fabric::tree::NodePointer;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::net::Ipv4Addr;
 
 /// How an endpoint is started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,8 +109,6 @@ pub(crate) enum EndpointReply {
     NotRunning,
     Accepted(Accepted),
     Map(PartitionMap),
-    /// Its address at the switches.
-    Address(Ipv4Addr),
     /// `None` if it has no keys.
     Outline(Option<OutlinePart>),
     /// Positions of tree nodes that could not be pinned.

@@ -16,7 +16,6 @@ use rackweave_controller::index::{
 };
 use rackweave_programs::index::entries::IndexCounters;
 use rackweave_wire::fabric::tree::NodePointer;
-use std::net::Ipv4Addr;
 
 /// Tree nodes that one request pins, at most: a message on a control connection has a mebibyte.
 const PINS_MAX: usize = 4096;
@@ -74,7 +73,6 @@ pub struct NetworkSummary {
 #[derive(Debug)]
 struct Server {
     number: u16,
-    ip: Ipv4Addr,
     at: (EndpointName, NodeId),
 }
 

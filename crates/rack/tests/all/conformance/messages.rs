@@ -5,6 +5,9 @@ use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_rack::Rack;
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 
+/// Rounds of messages in which links with faults have one.
+const MOST: usize = 100;
+
 /// The compute node's end and the storage node's, each on its own rack.
 pub fn connect(storage: &Rack, compute: &Rack) -> (MessageConnection, MessageConnection) {
     let config = MessagingConfig {
@@ -45,6 +48,24 @@ pub fn between(storage: &Rack, compute: &Rack) {
 
 pub fn they_come_once_whole_and_in_order(rack: &Rack) {
     between(rack, rack);
+}
+
+/// Messages until a fault was met.
+pub fn they_come_in_spite_of_faults(rack: &Rack) {
+    let retries = || -> u64 {
+        let nodes = rack.statistics().nodes;
+        let of = nodes
+            .iter()
+            .map(|node| node.counters.get("completer_retry_err"));
+        of.flatten().sum()
+    };
+    for _ in 0..MOST {
+        between(rack, rack);
+        if retries() > 0 {
+            return;
+        }
+    }
+    panic!("no packet had to be sent again");
 }
 
 pub fn an_end_that_goes_is_told_of(rack: &Rack) {

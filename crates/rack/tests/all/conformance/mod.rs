@@ -1,7 +1,7 @@
 //! Tests of every service, run on every kind of rack.
 //!
 //! A test gets a rack without knowing its kind. It runs in one thread, as a rack in virtual time
-//! requires, and asserts what services guarantee on any rack.
+//! requires, and asserts what services guarantee on any rack. `table` holds README.md to it.
 
 mod columns;
 mod flows;
@@ -13,6 +13,7 @@ mod processes;
 mod rpc;
 mod sequencers;
 mod serialised;
+mod table;
 mod tasks;
 
 use core::time::Duration;
@@ -44,18 +45,37 @@ fn simulated() -> Rack {
     builder.build().expect("the rack can be built")
 }
 
-/// Links lose, duplicate, delay or damage one in ten thousand packets.
-fn simulated_over_bad_links() -> Rack {
+/// Links lose, duplicate, delay or damage packets, each with this probability.
+fn over_bad_links(probability: f64) -> RackConfig {
     let mut config = config();
     let faults = &mut config.faults;
-    (
-        faults.loss,
-        faults.duplicate,
-        faults.reorder,
-        faults.corrupt,
-    ) = (1e-4, 1e-4, 1e-4, 1e-4);
-    let builder = Rack::builder().config(config).simulated();
+    faults.loss = probability;
+    faults.duplicate = probability;
+    faults.reorder = probability;
+    faults.corrupt = probability;
+    config
+}
+
+fn simulated_over_bad_links() -> Rack {
+    let builder = Rack::builder().config(over_bad_links(1e-4)).simulated();
     builder.build().expect("the rack can be built")
+}
+
+/// Links so bad that a few messages meet faults.
+const WORSE: f64 = 0.01;
+
+fn embedded_over_worse_links() -> Rack {
+    let builder = Rack::builder().config(over_bad_links(WORSE));
+    builder.build().expect("the rack can be built")
+}
+
+fn simulated_over_worse_links() -> Rack {
+    let builder = Rack::builder().config(over_bad_links(WORSE)).simulated();
+    builder.build().expect("the rack can be built")
+}
+
+fn hosted_over_worse_links() -> processes::Running {
+    processes::Running::start(over_bad_links(WORSE))
 }
 
 /// The controller is in another thread, and communicates by bytes alone.
@@ -80,6 +100,10 @@ macro_rules! conforms {
     };
     (@ $kind:ident: $($module:ident: $($test:ident),*;)*) => {
         mod $kind {
+            /// The tests that run on these racks.
+            pub const TESTS: &[&str] = &[
+                $($(concat!(stringify!($module), "::", stringify!($test)),)*)*
+            ];
             $(mod $module {
                 $(#[test]
                 fn $test() {
@@ -112,3 +136,8 @@ conforms! {
         one_that_nobody_serves_is_waited_for_no_longer_than_said;
     rpc: a_service_of_ones_own_answers;
 }
+
+// What is lost in real time is missed after a while only: messages stand for all services.
+conforms!(@ embedded_over_worse_links: messages: they_come_in_spite_of_faults;);
+conforms!(@ simulated_over_worse_links: messages: they_come_in_spite_of_faults;);
+conforms!(@ hosted_over_worse_links: messages: they_come_in_spite_of_faults;);

@@ -2,10 +2,8 @@
 
 use super::{IndexNetwork, Server};
 use crate::index::agent::{EndpointName, EndpointReply, EndpointRequest};
-use crate::index::network::IndexNetworkError;
 use crate::{IndexSetUpError, Rack, index};
 use rackweave_base::NodeId;
-use rackweave_controller::ask::RemoveIndexServer;
 use rackweave_endpoint::btree::OutlineNode;
 use rackweave_endpoint::index::EndpointId;
 
@@ -17,7 +15,7 @@ impl IndexNetwork {
         endpoint: EndpointId,
         node: NodeId,
     ) -> Result<(), IndexSetUpError> {
-        self.remove_server(rack, endpoint)?;
+        self.forget_server(endpoint);
         let used = |number: &u16| {
             let live = self.servers.iter().flatten();
             live.map(|server| server.number).any(|used| used == *number)
@@ -26,30 +24,25 @@ impl IndexNetwork {
         let number = (0..u16::MAX).find(|number| !used(number)).unwrap_or(0);
         let index = self.index;
         let at = (EndpointName { index, endpoint }, node);
-        let ip = match index::ask(rack, at, EndpointRequest::Lead { number })? {
-            EndpointReply::Address(ip) => ip,
+        match index::ask(rack, at, EndpointRequest::Lead { number })? {
+            EndpointReply::Done => {}
             _ => return Err(IndexSetUpError::NoEndpoint(endpoint)),
-        };
+        }
         let place = endpoint.index();
         if self.servers.len() <= place {
             self.servers.resize_with(place + 1, || None);
         }
-        self.servers[place] = Some(Server { number, ip, at });
+        self.servers[place] = Some(Server { number, at });
         Ok(())
     }
 
-    /// Removes an endpoint that no longer serves: its clients' queue pairs are forgotten, and
-    /// entries of plans for it lead no query.
-    pub(crate) fn remove_server(
-        &mut self,
-        rack: &Rack,
-        endpoint: EndpointId,
-    ) -> Result<(), IndexNetworkError> {
-        let server = self.servers.get_mut(endpoint.index());
-        let Some(Server { number, ip, .. }) = server.and_then(Option::take) else {
-            return Ok(());
-        };
-        Ok(rack.ask(RemoveIndexServer { number, ip })?)
+    /// Forgets an endpoint that no longer serves. It removes itself from the switches when it
+    /// stops, and the controller removes one whose node has died: its clients' queue pairs are
+    /// forgotten, and entries of plans for it lead no query.
+    pub(crate) fn forget_server(&mut self, endpoint: EndpointId) {
+        if let Some(server) = self.servers.get_mut(endpoint.index()) {
+            *server = None;
+        }
     }
 }
 
