@@ -2,8 +2,8 @@
 //! "yes" where every test of the row is run, and "–" where none is.
 
 use super::{
-    embedded, embedded_over_worse_links, hosted, hosted_over_worse_links, simulated,
-    simulated_over_worse_links, with_driver,
+    by_bytes, embedded, embedded_over_worse_links, hosted, hosted_over_worse_links, simulated,
+    simulated_over_bad_links, simulated_over_worse_links, with_driver,
 };
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use std::path::Path;
 type Columns = [&'static [&'static [&'static str]]; 3];
 
 const RACKS: Columns = [
-    &[embedded::TESTS, with_driver::TESTS],
-    &[simulated::TESTS],
+    &[embedded::TESTS, with_driver::TESTS, by_bytes::TESTS],
+    &[simulated::TESTS, simulated_over_bad_links::TESTS],
     &[hosted::TESTS],
 ];
 

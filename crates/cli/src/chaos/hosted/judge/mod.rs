@@ -88,8 +88,8 @@ impl Journals {
         for entry in &self.0 {
             let (system, call, begins) = match &entry.event {
                 Event::Fault(Fault::Death(life)) => {
-                    let ended =
-                        open.extract_if((*life, 0, 0)..=(*life, u8::MAX, u32::MAX), |_, _| true);
+                    let of_it = |&(key, _): &((Life, u8, u32), Instant)| key.0 == *life;
+                    let ended = open.iter().map(|(&key, &begun)| (key, begun)).filter(of_it);
                     late.extend(ended.filter(|(_, begun)| is_late(*begun, entry.at)));
                     continue;
                 }
