@@ -37,6 +37,9 @@ pub struct ChaosArgs {
     /// says
     #[arg(long, value_name = "HOW")]
     pub access: Option<String>,
+    /// At most so many faults, one after the other, in each seed of hosted racks; without it, three
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub faults: Option<u32>,
     /// Keep what the processes of hosted racks recorded in seeds that fail, in this folder
     #[arg(long, value_name = "FOLDER")]
     pub journals: Option<PathBuf>,

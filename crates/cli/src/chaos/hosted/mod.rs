@@ -78,15 +78,18 @@ pub fn run(
         .as_deref()
         .filter(|_| template.is_some());
     let count = seeds.end - seeds.start;
-    let mut report = CampaignReport::new(seeds.start, count, config_file);
+    let mut report = CampaignReport::new(seeds.start, count, config_file, args.faults);
     let mut progress = Progress::new(globals, "chaos hosted");
     for seed in seeds {
         let is_over = args.fail_fast && report.seeds_failed > 0;
         if is_over || globals.interrupt.is_set() {
             break;
         }
-        let journals = args.journals.as_deref();
-        report.add(run_seed(seed, (template, journals), globals)?);
+        let mut plan = HostedPlan::new(seed, template);
+        if let Some(most) = args.faults {
+            plan.faults.truncate(most as usize);
+        }
+        report.add(run_seed(&plan, args.journals.as_deref(), globals)?);
         progress.set(|| report.seeds_run as f64 / count as f64);
     }
     drop(progress);
@@ -96,12 +99,12 @@ pub fn run(
 }
 
 fn run_seed(
-    seed: u64,
-    (template, journals): (Option<&RackConfig>, Option<&Path>),
+    plan: &HostedPlan,
+    journals: Option<&Path>,
     globals: &Globals,
 ) -> Result<SeedReport, CliError> {
-    let plan = HostedPlan::new(seed, template);
-    let mut report = SeedReport::new(&plan);
+    let seed = plan.seed;
+    let mut report = SeedReport::new(plan);
     let mut running = HostedRackRun::start(&plan.config, seed)?;
     await_whole(&mut running, &mut report, globals)?;
     let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
@@ -201,7 +204,10 @@ fn act(
         let Fault { victim, deed, .. } = *fault;
         match deed {
             Deed::Kill(absent) => {
-                running.note(victim, true);
+                match victim {
+                    Victim::Program(_) => running.halt(victim),
+                    _ => running.note(victim, true),
+                }
                 running.kill(victim);
                 report.count("kills", 1);
                 sleep(absent, running)?;
@@ -253,8 +259,7 @@ fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError>
         unreachable!("only programs are frozen");
     };
     let was_member = running.is_member(program);
-    running.note(victim, true);
-    running.signal(victim, Signal::STOP);
+    running.halt(victim);
     let deadline = Instant::now() + WHOLE_LIMIT;
     while was_member && running.is_member(program) && Instant::now() < deadline {
         sleep(AGAIN_AFTER, running)?;

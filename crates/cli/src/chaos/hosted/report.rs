@@ -145,12 +145,15 @@ pub struct CampaignReport {
     pub errors: BTreeMap<String, u64>,
     pub failures: Vec<Failure>,
     #[serde(skip)]
-    config: String,
+    /// The options that the command for one seed needs, too.
+    options: String,
 }
 
 impl CampaignReport {
-    /// `config` is the template's file.
-    pub fn new(first_seed: u64, seeds: u64, config: Option<&Path>) -> Self {
+    /// `config` is the template's file, `faults` the requested maximum.
+    pub fn new(first_seed: u64, seeds: u64, config: Option<&Path>, faults: Option<u32>) -> Self {
+        let config = config.map(|path| format!(" --config {}", path.display()));
+        let faults = faults.map(|most| format!(" --faults {most}"));
         Self {
             system: super::NAME,
             first_seed,
@@ -165,7 +168,7 @@ impl CampaignReport {
             links: BTreeMap::new(),
             errors: BTreeMap::new(),
             failures: Vec::new(),
-            config: config.map_or_else(String::new, |path| format!(" --config {}", path.display())),
+            options: config.into_iter().chain(faults).collect(),
         }
     }
 
@@ -188,10 +191,10 @@ impl CampaignReport {
         self.seeds_failed += 1;
         let mut violations = seed.violations;
         violations.truncate(VIOLATIONS_MAX);
-        let (number, config) = (seed.seed, &self.config);
+        let (number, options) = (seed.seed, &self.options);
         self.failures.push(Failure {
             replay: format!(
-                "rackweave chaos --system {} --seeds 1 --seed {number}{config}",
+                "rackweave chaos --system {} --seeds 1 --seed {number}{options}",
                 super::NAME
             ),
             seed: number,

@@ -29,14 +29,17 @@ pub fn run(program: &Program) {
         if last == Some(flow.number) {
             continue;
         }
-        last = Some(flow.number);
         let found = program.rack.shared_flow(&flow_name(flow.number));
         let ends = found.and_then(|found| Ends::take(program, flow, &found));
         match ends {
             Ok(mut ends) => while ends.advance() && program.phase() != Phase::Ends {},
-            // It may have been aborted by now.
-            Err(error) => program.failed(System::Flows, &error),
+            Err(error) => {
+                // It may have been aborted by now, or the controller does not answer.
+                program.failed(System::Flows, &error);
+                continue;
+            }
         }
+        last = Some(flow.number);
         if flow.is_last {
             program.done();
         }

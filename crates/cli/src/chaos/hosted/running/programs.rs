@@ -7,8 +7,32 @@ use super::{HostedRackRun, Program};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
 use rackweave_rack::hosted::HostedRack;
+use rustix::process::Signal;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A process that is stopped stands still within this time.
+const HALT_LIMIT: Duration = Duration::from_millis(500);
+
+/// How often that is checked.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Whether all threads of a process are stopped.
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let is_stopped = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name, in parentheses, may contain anything.
+        let state = stat
+            .rsplit_once(") ")
+            .map(|(_, rest)| rest.starts_with('T'));
+        state.unwrap_or(true)
+    };
+    threads.filter_map(Result::ok).all(is_stopped)
+}
 
 impl HostedRackRun {
     /// Starts all programs.
@@ -69,6 +93,19 @@ impl HostedRackRun {
         let all = self.programs.iter().zip(0..);
         let unfinished = all.filter(|(it, _)| !done_file(&self.folder, it.life).exists());
         unfinished.map(|(_, number)| program_name(number)).collect()
+    }
+
+    /// Stops a program, and records its death when it stands still: what it does until then counts,
+    /// and nobody takes it for dead before.
+    pub fn halt(&mut self, victim: Victim) {
+        self.signal(victim, Signal::STOP);
+        let at = self.place(victim);
+        let pid = self.processes.child(at).map(|child| child.pid());
+        let deadline = Instant::now() + HALT_LIMIT;
+        while pid.is_some_and(|pid| !stands_still(pid)) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.note(victim, true);
     }
 
     /// Records what is about to be done to a process.
