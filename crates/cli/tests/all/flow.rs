@@ -263,10 +263,10 @@ fn wrong_usage_is_told() {
         error.contains("nowhere.toml") && error.contains("check the path"),
         "{error}"
     );
-    let script = file("flow-hosted.toml", &with_flow("balance", ""));
-    let hosted = run(&[&script, "--hosted"]);
-    assert_eq!(hosted.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&hosted.stderr).contains("leave --hosted out"));
+    let script = file("flow-both.toml", &with_flow("balance", ""));
+    let both = run(&[&script, "--hosted", "--simulated"]);
+    assert_eq!(both.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&both.stderr).contains("contradict each other"));
     assert_eq!(run(&[]).status.code(), Some(2));
 }
 
