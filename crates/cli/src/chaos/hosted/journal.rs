@@ -62,7 +62,7 @@ pub enum Fault {
     Node(u16),
     /// A program is about to die, or to stop until it is declared dead.
     Death(Life),
-    /// A program is about to be told to end. It dies if its calls do not end in time.
+    /// A program is about to be requested to end. It dies if its calls do not end in time.
     Ends(Life),
     /// A program is about to stop, for less time than it takes to be declared dead.
     Pause(Life),

@@ -131,8 +131,8 @@ pub struct Objects {
     /// Flows that are over, and since when: their ends see that as long as they are not closed.
     over: Vec<(Flow, std::time::Instant)>,
     flows: u32,
-    /// Flows to end well after the repair.
-    left: usize,
+    /// How many flows have yet to end well after the repair.
+    flows_left: usize,
 }
 
 impl Objects {
@@ -178,7 +178,7 @@ impl Objects {
             flow: None,
             over: Vec::new(),
             flows: 0,
-            left: KINDS.len(),
+            flows_left: KINDS.len(),
         };
         let residents = config.residents().count() as u16;
         let [memory, server] = [2, 1].map(|from| NodeId(residents.saturating_sub(from)));
@@ -225,7 +225,7 @@ impl Objects {
         self.journal.note(event);
     }
 
-    /// Looks after the objects until told to end.
+    /// Looks after the objects until `orders` end that.
     pub fn look_after(mut self, orders: &Orders, seed: u64) {
         let mut rng = Rng::new(seed).fork("flows");
         while !orders.ends.load(Ordering::Relaxed) {

@@ -57,7 +57,7 @@ pub struct HostedRackRun {
     programs: Vec<Program>,
     /// Lives of programs so far.
     lives: Life,
-    /// Whether programs have been told that everything is repaired.
+    /// Whether programs know that everything is repaired.
     is_repaired: bool,
     last_words: VecDeque<String>,
     violations: Vec<String>,
@@ -260,12 +260,12 @@ impl HostedRackRun {
             match end {
                 Some(status) if status.success() => {}
                 Some(status) => {
-                    let text = format!("{name} was told to end and ended with {status}");
+                    let text = format!("{name} was requested to end and ended with {status}");
                     self.violations.push(text);
                 }
                 None => {
                     let limit = END_LIMIT.as_secs();
-                    let text = format!("{name} was told to end and did not within {limit} s");
+                    let text = format!("{name} was requested to end and did not within {limit} s");
                     self.violations.push(text);
                 }
             }

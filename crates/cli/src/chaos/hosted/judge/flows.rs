@@ -46,6 +46,12 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
     }
 }
 
+/// Whether a flow between programs may be aborted because of this fault. One that is set up goes on
+/// while a program or the switch stands still, and does not depend on other nodes.
+fn aborts(fault: Fault) -> bool {
+    matches!(fault, Fault::Death(_) | Fault::Ends(_) | Fault::SwitchDies)
+}
+
 struct Judged {
     history: FlowHistory,
     seed: u64,
@@ -133,19 +139,15 @@ impl Judged {
 
     fn finish(mut self, journals: &Journals, number: u32, report: &mut SeedReport) {
         report.count("items", self.history.popped());
-        let faults = || {
-            journals
-                .faults()
-                .filter(|(_, fault)| *fault != Fault::Repaired)
-        };
-        let since = |(when, _): &(Instant, Fault)| *when + SHOWS_WITHIN >= self.made;
-        let may_be_disturbed = faults().any(|fault| since(&fault));
         match &self.aborted {
-            // A member that died or slept need not have seen the end.
-            Some(_) if self.has_ended && may_be_disturbed => self.history.abort(),
+            // Whatever an end saw, only a process that died need not have taken everything.
+            _ if self.has_ended => self.excuse_dead(journals),
             Some((at, reason)) => {
                 self.history.abort();
-                if !faults().any(|fault| since(&fault) && fault.0 <= *at) {
+                let is_cause = |(when, fault): (Instant, Fault)| {
+                    aborts(fault) && when + SHOWS_WITHIN >= self.made && when <= *at
+                };
+                if !journals.faults().any(is_cause) {
                     let text = format!(
                         "Flows: flow {number}, made at {:?}, was aborted at {at:?} without a cause: \
                          {reason}",
@@ -154,9 +156,8 @@ impl Judged {
                     report.violations.push(text);
                 }
             }
-            // It was not set up, or still ran when everything was told to end.
-            None if !self.has_ended => self.history.abort(),
-            None => self.excuse_dead(journals),
+            // It was not set up, or still ran at the end of the run.
+            None => self.history.abort(),
         }
         let ended = u64::from(self.has_ended);
         report.count("flows_ended", ended);

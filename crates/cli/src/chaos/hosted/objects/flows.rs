@@ -31,8 +31,10 @@ impl Objects {
                 _ => None,
             };
             if over.is_none() && orders.is_whole.load(Ordering::Relaxed) {
-                self.left = self.left.saturating_sub(1);
-                orders.flows_ended.store(self.left == 0, Ordering::Relaxed);
+                self.flows_left = self.flows_left.saturating_sub(1);
+                orders
+                    .flows_ended
+                    .store(self.flows_left == 0, Ordering::Relaxed);
             }
             self.note(Event::Flow(FlowEvent::Over(number, over)));
             let made = self.flow.take().map(|(_, made, _)| made);
@@ -42,11 +44,11 @@ impl Objects {
         self.over.retain(|(_, since)| since.elapsed() < SEEN_WITHIN);
         // After the repair all shapes come in turn, with everything whole.
         let is_whole = orders.is_whole.load(Ordering::Relaxed);
-        if orders.repaired.load(Ordering::Relaxed) && !is_whole || self.left == 0 {
+        if orders.repaired.load(Ordering::Relaxed) && !is_whole || self.flows_left == 0 {
             return;
         }
         let kind = match is_whole {
-            true => KINDS[self.left - 1],
+            true => KINDS[self.flows_left - 1],
             false => *rng.pick(&KINDS),
         };
         match self.make_flow(kind) {
@@ -78,7 +80,7 @@ impl Objects {
         let made = flow.build().map_err(|error| error.to_string())?;
         made.share(&flow_name(number))
             .map_err(|error| error.to_string())?;
-        let is_last = self.left == 1;
+        let is_last = self.flows_left == 1;
         let flow = FlowInUse {
             number,
             kind,

@@ -71,8 +71,8 @@ pub fn place_of(config: &RackConfig, program: u16) -> Option<&str> {
     Some(&config.node[usize::from(place.0)].name)
 }
 
-/// What the campaign has told the program.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// What the campaign wants of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Random work.
     Work,
@@ -126,8 +126,8 @@ impl Program {
         std::thread::sleep(Duration::from_nanos(rng.below(most.as_nanos() as u64)));
     }
 
-    /// Attempts something until it succeeds. `None` if the program is told to end before, or if it
-    /// does not succeed although everything is repaired.
+    /// Attempts something until it succeeds. `None` if the program is to end before, or if it does
+    /// not succeed although everything is repaired.
     fn attempt<T, E: ToString>(
         &self,
         system: System,
@@ -230,7 +230,7 @@ impl Program {
     }
 }
 
-/// How many programs there are, as numbers of a node.
+/// The numbers of all programs.
 fn peers() -> impl Iterator<Item = u16> {
     0..PROGRAMS
 }
