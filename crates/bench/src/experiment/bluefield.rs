@@ -25,9 +25,6 @@ pub const SERVERS: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, 
 /// packets.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How sources cite the paper.
-pub const PAPER: &str = "Thostrup et al., ADMS 2022";
-
 impl Core {
     /// A core of a server.
     pub fn of(server: Server) -> Self {

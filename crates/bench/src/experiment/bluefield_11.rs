@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
-use crate::figure::{Axis, Figure, claim};
+use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
+use crate::figure::{Measured, Values, values};
 use crate::harness::drive::OrFailed;
 use crate::harness::grid::{self, Grid};
 use crate::harness::metered::{Metered, Outbox, after};
@@ -118,86 +118,35 @@ fn saturated_by(curve: &Curve) -> f64 {
     found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
-    let mut figure = Figure::lines("One-sided fetch-and-add on one counter")
-        .of("section 6.1, figure 11")
-        .x(Axis::linear("client threads", ""))
-        .y(Axis::linear(
-            "operations per microsecond, or microseconds",
-            "",
-        ));
-    figure.y_per_panel = true;
+    let mut series = Vec::new();
     for curve in &curves {
         let mut draw = |panel, value: fn(&Seen) -> f64| {
-            let series = curve.series(f64::from, value);
-            figure.series.push(series.in_panel(panel));
+            series.push(curve.series(f64::from, value).in_panel(panel));
         };
         draw("throughput [M/s]", |seen| seen.per_second / 1e6);
         draw("median latency [us]", |seen| seen.median_us);
     }
-    if let [host, dpu] = &curves[..] {
-        claims(&mut figure, host, dpu);
-    }
-    figure.notes = notes(&curves);
-    Ok(figure)
-}
-
-fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
     let alone = |curve: &Curve| curve.value(1, |seen| seen.median_us);
-    figure.claims([
-        claim(
-            "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
-             more)",
-        )
-        .values([1.5, peak(dpu) / peak(host)], "x"),
-        claim("client threads that saturate the counter on the host")
-            .values([6.0, saturated_by(host)], ""),
-        claim("client threads that saturate the counter on the DPU")
-            .values([8.0, saturated_by(dpu)], ""),
-        claim(
-            "latency of one client on the DPU over that on the host (paper: almost identical, \
-             slightly lower)",
-        )
-        .values([1.0, alone(dpu) / alone(host)], "x"),
-    ]);
-}
-
-fn notes(curves: &[Curve]) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "{PAPER}: the text gives no absolute numbers for this figure but that about 2 M/s are \
-             enough for many uses"
-        ),
-        format!(
-            "the card executes the atomics on one word one after the other, and each holds the \
-             word for one read of memory over PCIe: {} ns for the host behind the card's PCIe \
-             switch, {} ns for the DPU's own memory, so that at most {:.2} and {:.2} M/s are \
-             possible",
-            devices::CARD_HOST_READ_LATENCY.as_nanos(),
-            devices::DPU_READ_LATENCY.as_nanos(),
-            1e3 / devices::CARD_HOST_READ_LATENCY.as_nanos() as f64,
-            1e3 / devices::DPU_READ_LATENCY.as_nanos() as f64,
-        ),
-        "the two latencies differ by the 0.4 us that the paper measures for SENDs that are not \
-         inlined (section 4.2.2). For +50 % between them they would have to be 1.2 us and 0.8 us, \
-         or the card would spend more than 0.4 us on each atomic beside its read; no source says \
-         either, so the DPU's advantage comes out larger here than in the paper"
-            .into(),
-        "all clients use one port, since each port is a device of its own and atomics are atomic \
-         within one; each has one request under way"
-            .into(),
-    ];
-    for curve in curves {
-        if let Some(one) = curve.at(1) {
-            notes.push(format!(
-                "{}: one client {:.2} us, {:.2} M/s",
-                curve.name,
-                one.median_us,
-                one.per_second / 1e6
-            ));
-        }
-    }
-    notes
+    let noted = curves.iter().filter_map(|curve| {
+        let one = curve.at(1)?;
+        let (median_us, millions) = (one.median_us, one.per_second / 1e6);
+        Some(values! { name: &curve.name, median_us, millions })
+    });
+    let (host, dpu) = (&curves[0], &curves[1]);
+    let [host_ns, dpu_ns] = [devices::CARD_HOST_READ_LATENCY, devices::DPU_READ_LATENCY]
+        .map(|latency| latency.as_nanos());
+    let values = values! {
+        host_ns, dpu_ns,
+        gain: peak(dpu) / peak(host),
+        host_saturated: saturated_by(host),
+        dpu_saturated: saturated_by(dpu),
+        latency: alone(dpu) / alone(host),
+        host_most: 1e3 / host_ns as f64,
+        dpu_most: 1e3 / dpu_ns as f64,
+        curves: noted.collect::<Vec<Values>>(),
+    };
+    Ok(Measured::new(series, values))
 }

@@ -3,8 +3,8 @@
 
 mod line;
 
-use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
-use crate::figure::{Axis, Figure, claim};
+use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
+use crate::figure::{Measured, values};
 use crate::harness::drive::OrFailed;
 use crate::harness::grid::{self, Grid};
 use crate::harness::metered::{Metered, Outbox, after};
@@ -200,44 +200,23 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     Ok(rate)
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;
-    let mut figure = Figure::lines("Sequencer by RPC, 8 server threads")
-        .of("section 6.2, figure 12")
-        .x(Axis::linear("client threads", ""))
-        .y(Axis::linear("ranges", "M/s"));
-    figure.series = grid::series(&curves, f64::from, |rate| rate / 1e6);
     let peak = |at: usize| curves[at].most(|rate| rate / 1e6);
-    figure.claims([
-        claim("most ranges by the host over those by the DPU (paper: up to 2)")
-            .values([2.0, peak(0) / peak(1)], "x"),
-    ]);
-    figure.notes = notes();
-    Ok(figure)
-}
-
-fn notes() -> Vec<String> {
     let bound = |server| {
         let hold = Core::of(server).contended_atomic();
         1e3 / hold.as_nanos() as f64
     };
-    vec![
-        format!(
-            "{PAPER}: requests of 32 bytes; each client thread has {REQUESTS} under way, one in \
-             each message and for one number each (nothing is combined), and is served by one \
-             thread"
-        ),
-        format!(
-            "the counter's line goes from core to core: a load from the last level cache and an \
-             atomic operation, so that all threads together can do {:.0} M/s on the host and {:.0} \
-             M/s on the DPU",
-            bound(Server::Host),
-            bound(Server::Dpu)
-        ),
-        "the text gives no absolute numbers for this figure".into(),
-    ]
+    let values = values! {
+        requests: REQUESTS,
+        gain: peak(0) / peak(1),
+        host: bound(Server::Host),
+        dpu: bound(Server::Dpu),
+    };
+    let series = grid::series(&curves, f64::from, |rate| rate / 1e6);
+    Ok(Measured::new(series, values))
 }
 
 #[cfg(test)]

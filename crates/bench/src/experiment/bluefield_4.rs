@@ -6,12 +6,10 @@ pub mod rebalance;
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::PAPER;
 use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree::{self, PAPER_KEYS};
-use super::bluefield_4b;
-use crate::figure::{Axis, Figure, PaperMark, Series, claim};
+use crate::figure::{Measured, Series, Values, values};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{Result, Run, Scale};
 use rackweave_base::Duration;
@@ -51,8 +49,8 @@ pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
     keys.min(scale.pick(125_000, 1_000_000))
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_micros(run.scale.pick(400, 2_000));
     let rows = PAPER_KEYS.into_iter().flat_map(|keys| {
@@ -75,105 +73,75 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         Ok(index::measure(run, &plan)?.per_second)
     })?;
     let courses = rebalance::courses(&mut run.share(runs, 1.0))?;
-    let mut figure = Figure::lines("Remote B+tree by requests, by the part on the DPU")
-        .of("section 4.1.2, figure 4")
-        .x(Axis::linear("keys on the DPU", "%"))
-        .y(Axis::linear("operations", "M/s"));
-    // The DPU alone (section 4.1.3).
-    figure.paper = vec![
-        PaperMark::point_in(&tree::named(PAPER_KEYS[0]), (100.0, DPU_ALONE[0])),
-        PaperMark::point_in(&tree::named(PAPER_KEYS[2]), (100.0, DPU_ALONE[1])),
-    ];
-    figure.series = grid::series(&curves, |offload| offload * 100.0, |rate| rate / 1e6);
+    let mut series = grid::series(&curves, |offload| offload * 100.0, |rate| rate / 1e6);
     let rebalanced = |course: &&Course| course.scenario == Scenario::Uniform;
     if let Some(course) = courses.iter().find(rebalanced) {
         let name = format!("{} | rebalanced, read-only", tree::named(PAPER_KEYS[0]));
         let point = (course.offload * 100.0, course.reached / 1e6);
-        figure.series.push(Series::new(name, [point]));
+        series.push(Series::new(name, [point]));
     }
-    claims(&mut figure, &curves);
-    figure.notes = notes(run.scale, &curves);
-    for course in &courses {
-        bluefield_4b::describe(&mut figure, course);
-    }
-    Ok(figure)
+    let values = values! {
+        claimed: claimed(&curves),
+        real: real_keys(run.scale, PAPER_KEYS[2]),
+        node: tree::NODE_BYTES,
+        fill: rackweave_sim::devices::TREE_FILL * 100.0,
+        trees: PAPER_KEYS.map(described).to_vec(),
+        curves: curves.iter().map(noted).collect::<Vec<Values>>(),
+        courses: courses.iter().map(Course::values).collect::<Vec<Values>>(),
+    };
+    Ok(Measured::new(series, values))
 }
 
-fn claims(figure: &mut Figure, curves: &[Curve]) {
-    // The paper has claims for the smallest trees and for the largest.
+/// The paper has claims for the smallest trees and for the largest.
+fn claimed(curves: &[Curve]) -> Vec<Values> {
     let claimed = [
         (PAPER_KEYS[0], 1.47, DPU_ALONE[0]),
         (PAPER_KEYS[2], 1.30, DPU_ALONE[1]),
     ];
-    for (keys, gain, dpu) in claimed {
-        let Some(curve) = curves.iter().find(|curve| curve.of == (keys, 0)) else {
-            continue;
-        };
-        let name = tree::named(keys);
-        let (host, dpu_alone) = (at(curve, 0.0), at(curve, 1.0));
-        figure.claims([
-            claim(format!("throughput at 25 % over that at 0 %, {name}"))
-                .values([gain, at(curve, 0.25) / host], "x"),
-            claim(format!("part on the DPU with the most throughput, {name}"))
-                .values([25.0, peak(curve).0 * 100.0], "%"),
-            claim(format!("lookups by the DPU alone, {name}"))
-                .at("section 4.1.3")
-                .values([dpu, dpu_alone / 1e6], "M/s"),
-        ]);
-        if keys == PAPER_KEYS[0] {
-            let what = format!("host over DPU, each alone (paper: roughly 3), {name}");
-            let roughly = claim(what).at("section 6.2");
-            figure.claims([roughly.values([3.0, host / dpu_alone], "x")]);
-        }
+    let claimed = claimed
+        .into_iter()
+        .filter_map(|(keys, paper_gain, paper_dpu)| {
+            let curve = curves.iter().find(|curve| curve.of == (keys, 0))?;
+            let (host, dpu) = (at(curve, 0.0), at(curve, 1.0));
+            let mut values = values! {
+                paper_gain, paper_dpu,
+                name: tree::named(keys),
+                gain: at(curve, 0.25) / host,
+                best: peak(curve).0 * 100.0,
+                dpu: dpu / 1e6,
+            };
+            if keys == PAPER_KEYS[0] {
+                values.set("host_over_dpu", host / dpu);
+            }
+            Some(values)
+        });
+    claimed.collect()
+}
+
+/// What the notes say of the trees of this many keys.
+fn described(keys: u64) -> Values {
+    let [host, dpu] =
+        [Server::Host, Server::Dpu].map(|server| tree::cost(server, keys, tree::NODE_BYTES));
+    values! {
+        name: tree::named(keys),
+        levels: host.levels,
+        host: host.lookup.to_string(),
+        host_lines: host.loads.served[3],
+        dpu: dpu.lookup.to_string(),
+        dpu_lines: dpu.loads.served[3],
+        dpu_walks: dpu.loads.walks,
     }
 }
 
-fn notes(scale: Scale, curves: &[Curve]) -> Vec<String> {
-    let real = real_keys(scale, PAPER_KEYS[2]);
-    let mut notes = vec![
-        format!(
-            "{PAPER}: 8 threads on the host, 8 on the DPU, 16 on the compute node, keys and values \
-             of 8 bytes, keys drawn alike from all; the DPU has the range of the greatest keys"
-        ),
-        format!(
-            "scale: trees really have up to {real} keys, and every answer is checked; what an \
-             operation costs is computed for the paper's number of keys and levels of each part"
-        ),
-        format!(
-            "tree nodes of {} bytes, {:.0} % full as by inserts at random; 16 requests of each \
-             client thread under way, one in each message, replies to one client behind one \
-             doorbell: the paper's text gives none of these",
-            tree::NODE_BYTES,
-            rackweave_sim::devices::TREE_FILL * 100.0,
-        ),
-    ];
-    for keys in PAPER_KEYS {
-        let [host, dpu] =
-            [Server::Host, Server::Dpu].map(|server| tree::cost(server, keys, tree::NODE_BYTES));
-        notes.push(format!(
-            "{}: {} levels; a lookup takes {} on the host ({:.1} lines from memory) and {} on the \
-             DPU ({:.1} lines, {:.1} page walks)",
-            tree::named(keys),
-            host.levels,
-            host.lookup,
-            host.loads.served[3],
-            dpu.lookup,
-            dpu.loads.served[3],
-            dpu.loads.walks,
-        ));
+/// What the notes say of a curve.
+fn noted(curve: &Curve) -> Values {
+    let (offload, most) = peak(curve);
+    values! {
+        name: tree::named(curve.of.0),
+        mix: MIXES[curve.of.1].1,
+        host: at(curve, 0.0) / 1e6,
+        dpu: at(curve, 1.0) / 1e6,
+        most: most / 1e6,
+        offload: offload * 100.0,
     }
-    for curve in curves {
-        let (offload, most) = peak(curve);
-        notes.push(format!(
-            "{}, {}: host alone {:.2} M/s, DPU alone {:.2} M/s, most {:.2} M/s with {:.0} % on the \
-             DPU",
-            tree::named(curve.of.0),
-            MIXES[curve.of.1].1,
-            at(curve, 0.0) / 1e6,
-            at(curve, 1.0) / 1e6,
-            most / 1e6,
-            offload * 100.0
-        ));
-    }
-    notes
 }

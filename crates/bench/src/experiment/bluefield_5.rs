@@ -1,13 +1,13 @@
 //! Figure 5 of the BlueField paper: lookups and updates by local threads of host or DPU.
 
 use super::bluefield::tree::{self, PAPER_KEYS};
-use super::bluefield::{PAPER, SERVERS, testbed};
+use super::bluefield::{SERVERS, testbed};
 use super::bluefield_4::real_keys;
-use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::figure::{Measured, Values, values};
 use crate::harness::drive::OrFailed;
 use crate::harness::grid::{self, Grid};
 use crate::harness::tally::{self, Shared, Span, Tally};
-use crate::harness::{Result, Run, Scale};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
 use rackweave_sim::Category;
@@ -98,52 +98,27 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
     Ok(rate)
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let rows = OPERATIONS.into_iter().flat_map(|(updates, what)| {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))
     });
     let curves = Grid::of_rows(rows).measure(run, measure)?;
-    let mut figure = Figure::bars("Local B+tree, 8 threads")
-        .of("section 4.1.3, figure 5")
-        .x(Axis::linear("keys", ""))
-        .y(Axis::linear("operations", "M/s"));
     let bar = |keys| PAPER_KEYS.iter().position(|&one| one == keys).unwrap_or(0) as f64;
-    figure.series = grid::series(&curves, bar, |rate| rate / 1e6);
-    figure.x_names = PAPER_KEYS
-        .map(|keys| format!("{} M", keys / 1_000_000))
-        .into();
     let on_dpu = curves.iter().find(|curve| curve.of == (Server::Dpu, false));
-    for (keys, paper) in [PAPER_KEYS[0], PAPER_KEYS[2]].into_iter().zip(DPU_LOOKUPS) {
-        let mark = PaperMark::point_in("lookups", (bar(keys), paper));
-        figure.paper.push(mark.of_curve("DPU"));
-        let what = format!("local lookups on the DPU, {}", tree::named(keys));
+    let dpu = [PAPER_KEYS[0], PAPER_KEYS[2]].into_iter().zip(DPU_LOOKUPS);
+    let dpu = dpu.map(|(keys, paper)| {
         let ours = on_dpu.map_or(f64::NAN, |curve| curve.value(keys, |rate| rate / 1e6));
-        figure.claims([claim(what).values([paper, ours], "M/s")]);
-    }
-    figure.notes = notes(run.scale);
-    Ok(figure)
-}
-
-fn notes(scale: Scale) -> Vec<String> {
-    vec![
-        format!(
-            "{PAPER}: the text gives the DPU's lookups for 1 M and 256 M keys; host and updates \
-             are in its figure only"
-        ),
-        format!(
-            "what an operation costs is the model's word (rackweave_sim::TreeCost): caches by \
-             level of the tree, translation buffers without huge pages, one load at a time. The \
-             operations are carried out on a real tree of {} keys at most and checked",
-            real_keys(scale, PAPER_KEYS[2])
-        ),
-        "the host's last level cache is taken for 24 MB, one socket's (table 2); section 4.2.3 \
-         speaks of 48 MiB, which is both"
-            .into(),
-        "the paper's tree is another: it may search with branches that a core guesses right half \
-         of the time, so that loads of guessed tree nodes overlap, or cost more"
-            .into(),
-    ]
+        values! { paper, ours, name: tree::named(keys), bar: bar(keys) }
+    });
+    let values = values! {
+        dpu: dpu.collect::<Vec<Values>>(),
+        real: real_keys(run.scale, PAPER_KEYS[2]),
+    };
+    Ok(Measured::new(
+        grid::series(&curves, bar, |rate| rate / 1e6),
+        values,
+    ))
 }
 
 #[cfg(test)]

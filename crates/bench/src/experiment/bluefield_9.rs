@@ -7,11 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::PAPER;
 use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree;
-use crate::figure::{Axis, Figure, claim};
+use crate::figure::{Measured, Values, values};
 use crate::harness::grid::{self, Grid};
 use crate::harness::tally::{Seen, Span};
 use crate::harness::{Result, Run};
@@ -76,115 +75,76 @@ fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<
     })
 }
 
-/// Measures and draws the figure.
-pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures figure 9.
+pub fn run_throughput(run: &mut Run<'_>) -> Result<Measured> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
-    let mut figure = Figure::lines("Remote B+tree by one-sided reads")
-        .of("section 5.1, figure 9")
-        .x(Axis::linear("keys on the DPU", "%"))
-        .y(Axis::linear("lookups", "M/s"));
     let rate = |seen: &Seen| seen.per_second / 1e6;
-    figure.series = grid::series(&curves, |offload| offload * 100.0, rate);
-    for trees in curves.chunks(NODE_BYTES.len()) {
-        claim_throughput(&mut figure, trees);
-    }
-    figure.notes = notes(&curves);
-    Ok(figure)
+    let series = grid::series(&curves, |offload| offload * 100.0, rate);
+    let panels = curves.chunks(NODE_BYTES.len()).map(throughput);
+    let values = values! { panels: panels.collect::<Vec<Values>>(), curves: noted(&curves) };
+    Ok(Measured::new(series, values))
 }
 
-/// Claims about the trees of one panel.
-fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
+/// What claims say of the throughput of the trees of one panel.
+fn throughput(trees: &[Curve]) -> Values {
     let rate = |curve: &Curve, offload| curve.value(offload, |seen| seen.per_second);
-    let by_rate = |a: &&Curve, b: &&Curve| rate(a, 0.0).total_cmp(&rate(b, 0.0));
-    let best = trees.iter().max_by(by_rate);
-    let papers = trees.iter().find(|curve| curve.of.2 == 2048);
-    let (Some(best), Some(curve)) = (best, papers) else {
-        return;
+    let curve = of_size(trees, 2048);
+    let mut values = values! {
+        name: panel(curve.of),
+        best: best(trees, |curve| -rate(curve, 0.0)),
+        gain: rate(curve, 1.0) / rate(curve, 0.0),
     };
-    let name = panel(curve.of);
-    figure.claims([
-        claim(format!("size of tree nodes with the most lookups, {name}"))
-            .values([2048.0, f64::from(best.of.2)], "B"),
-        claim(format!(
-            "lookups with all on the DPU over none, 2048 B, {name}"
-        ))
-        .values([1.0, rate(curve, 1.0) / rate(curve, 0.0)], "x"),
-    ]);
     if curve.of.1 == devices::COMPUTE_THREADS {
-        let what = format!(
-            "lookups with tree nodes of 2048 B, {name} (the paper does not say of which tree)"
-        );
-        figure.claims([claim(what).values([0.8, rate(curve, 0.0) / 1e6], "M/s")]);
+        values.set("rate", rate(curve, 0.0) / 1e6);
     }
+    values
 }
 
-/// Measures and draws the figure.
-pub fn run_latency(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures figure 10.
+pub fn run_latency(run: &mut Run<'_>) -> Result<Measured> {
     let counted = Duration::from_millis(run.scale.pick(2, 10));
     let curves = measure(run, &[1], counted)?;
-    let mut figure = Figure::lines("Latency of lookups by one-sided reads, one at a time")
-        .of("section 5.2, figure 10")
-        .x(Axis::linear("keys on the DPU", "%"))
-        .y(Axis::linear("mean latency", "us"));
-    figure.series = grid::series(&curves, |offload| offload * 100.0, |seen| seen.mean_us);
     let mean = |curve: &Curve, offload| curve.value(offload, |seen| seen.mean_us);
-    for curve in &curves {
-        let (keys, _, node_bytes) = curve.of;
-        let what = format!(
-            "latency on the DPU below that on the host (paper: 11 to 13 %), {node_bytes} B, {}",
-            tree::named(keys)
-        );
-        let ours = (1.0 - mean(curve, 1.0) / mean(curve, 0.0)) * 100.0;
-        figure.claims([claim(what).values([12.0, ours], "%")]);
+    let mut noted = noted(&curves);
+    for (values, curve) in noted.iter_mut().zip(&curves) {
+        let below = (1.0 - mean(curve, 1.0) / mean(curve, 0.0)) * 100.0;
+        values.set("below", below);
     }
-    for trees in curves.chunks(NODE_BYTES.len()) {
-        let by_mean = |a: &&Curve, b: &&Curve| mean(a, 0.0).total_cmp(&mean(b, 0.0));
-        let best = trees.iter().min_by(by_mean);
-        let what = format!(
-            "size of tree nodes with the least latency, {}",
-            tree::named(trees[0].of.0)
-        );
-        let ours = best.map_or(f64::NAN, |curve| f64::from(curve.of.2));
-        figure.claims([claim(what).values([2048.0, ours], "B")]);
-    }
-    figure.notes = notes(&curves);
-    Ok(figure)
+    let panels = curves.chunks(NODE_BYTES.len()).map(|trees| {
+        let best = best(trees, |curve| mean(curve, 0.0));
+        values! { keys: tree::named(trees[0].of.0), best }
+    });
+    let values = values! { panels: panels.collect::<Vec<Values>>(), curves: noted };
+    let series = grid::series(&curves, |offload| offload * 100.0, |seen| seen.mean_us);
+    Ok(Measured::new(series, values))
 }
 
-fn notes(curves: &[Curve]) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "{PAPER}: a lookup reads the tree node of each level in turn, the root first; nothing \
-             is cached, and each client thread has one lookup under way"
-        ),
-        "trees have all the keys they are said to have, in tree nodes nine tenths full; the \
-         paper's largest, of 256 M keys, does not fit a run and has one level more"
-            .into(),
-        "beside what the paper's clients do, ours verify every tree node that comes (its check \
-         over all entries), which is in the figures"
-            .into(),
-        "each of the two cables carries 25 Gbit/s. Lookups of three tree nodes of 2 KiB fill both \
-         at 0.98 M/s; the paper's 0.8 M/s would fill them to four fifths. Where cables are full, \
-         small tree nodes are best, since a lookup brings fewer bytes"
-            .into(),
-        "0.4 us between host and DPU (section 4.2.2) weigh less in a READ that takes longer, so \
-         the DPU gains less with larger tree nodes. The paper names no switch between the servers; \
-         one would lengthen all READs alike and make the gain smaller"
-            .into(),
-    ];
-    for curve in curves {
-        if let (Some(host), Some(dpu)) = (curve.at(0.0), curve.at(1.0)) {
-            notes.push(format!(
-                "{}, {} B: {:.3} M/s and {:.2} us on the host, {:.3} M/s and {:.2} us on the DPU",
-                panel(curve.of),
-                curve.of.2,
-                host.per_second / 1e6,
-                host.median_us,
-                dpu.per_second / 1e6,
-                dpu.median_us
-            ));
-        }
-    }
-    notes
+/// The tree with tree nodes of this size.
+fn of_size(trees: &[Curve], node_bytes: u32) -> &Curve {
+    let found = trees.iter().find(|curve| curve.of.2 == node_bytes);
+    found.expect("each panel has all sizes")
+}
+
+/// Bytes of a tree node of the tree with the least `cost`.
+fn best(trees: &[Curve], cost: impl Fn(&Curve) -> f64) -> u32 {
+    let least = trees.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+    least.map_or(0, |curve| curve.of.2)
+}
+
+/// What the notes say of the curves.
+fn noted(curves: &[Curve]) -> Vec<Values> {
+    let noted = curves.iter().filter_map(|curve| {
+        let (host, dpu) = (curve.at(0.0)?, curve.at(1.0)?);
+        Some(values! {
+            panel: panel(curve.of),
+            keys: tree::named(curve.of.0),
+            node: curve.of.2,
+            host: host.per_second / 1e6,
+            host_us: host.median_us,
+            dpu: dpu.per_second / 1e6,
+            dpu_us: dpu.median_us,
+        })
+    });
+    noted.collect()
 }

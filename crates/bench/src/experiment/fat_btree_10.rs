@@ -6,10 +6,10 @@ use super::fat_btree::database::{Database, distinct};
 use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
 use super::fat_btree::rdma::{self, Limits};
-use super::fat_btree::{PAPER, SKEW, SKEWS, Sweep, limits, popularity, shrink};
-use crate::figure::{Axis, Figure, claim};
+use super::fat_btree::{SKEW, SKEWS, Sweep, limits, popularity, quick, shrink};
+use crate::figure::{Measured, values};
 use crate::harness::grid::{self, Curve};
-use crate::harness::{Result, Run, Scale};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_sim::devices;
 
@@ -46,13 +46,8 @@ const WAYS: [&str; 2] = ["in the network", "from the root"];
 /// the network and for the baseline.
 pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
 
-const TITLE: &str = "Operations by UDP requests to four memory servers";
-
 /// Figure 10(a): the size of the database.
 pub const BY_KEYS: Part = Sweep {
-    source: "section V-C, figure 10(a)",
-    title: TITLE,
-    x: ("keys", "M"),
     xs: [
         &[10.0, 20.0, 40.0, 70.0, 100.0],
         &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
@@ -63,9 +58,6 @@ pub const BY_KEYS: Part = Sweep {
 
 /// Figure 10(b): clients.
 pub const BY_CLIENTS: Part = Sweep {
-    source: "section V-C, figure 10(b)",
-    title: TITLE,
-    x: ("clients", ""),
     xs: [
         &[1.0, 4.0, 8.0, 12.0, 16.0],
         &[1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0],
@@ -79,9 +71,6 @@ pub const BY_CLIENTS: Part = Sweep {
 
 /// Figure 10(c): the share of reads.
 pub const BY_READS: Part = Sweep {
-    source: "section V-C, figure 10(c)",
-    title: TITLE,
-    x: ("reads", "%"),
     xs: [&[50.0, 60.0, 70.0, 80.0, 90.0, 100.0]; 2],
     set: |point, percent| point.updates = 1.0 - percent / 100.0,
     claims: &[
@@ -92,9 +81,6 @@ pub const BY_READS: Part = Sweep {
 
 /// Figure 10(d): the skew of the workload.
 pub const BY_SKEW: Part = Sweep {
-    source: "section V-C, figure 10(d)",
-    title: TITLE,
-    x: ("Zipfian skew", ""),
     xs: SKEWS,
     set: |point, skew| point.skew = skew,
     claims: &[
@@ -104,8 +90,8 @@ pub const BY_SKEW: Part = Sweep {
 };
 
 impl Part {
-    /// Measures and draws the part.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
+    /// Measures the part.
+    pub fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
         let panels = UNDER_WAY.iter();
         let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
         let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
@@ -115,18 +101,25 @@ impl Part {
         for (at, group) in groups.iter().enumerate() {
             measure(&mut run.part(at, groups.len()), group, &mut curves)?;
         }
-        let mut figure = self.empty_figure(Axis::linear("operations", "M/s"));
-        figure.series = grid::series(&curves, |x| x, |rate| *rate);
+        let mut claims = Vec::new();
         for &(x, what, network, baseline) in self.claims {
             for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
                 let rate = |way: usize| curves[way].value(x, |rate| *rate);
-                let what = format!("throughput over the baseline's, {what}, {panel}");
-                let values = [network / baseline, rate(0) / rate(1)];
-                figure.claims([claim(what).values(values, "x")]);
+                let (paper, ours) = (network / baseline, rate(0) / rate(1));
+                claims.push(values! { what, panel, paper, ours });
             }
         }
-        figure.notes = notes(run.scale);
-        Ok(figure)
+        let values = values! {
+            claims,
+            servers: SERVERS,
+            threads: devices::FAT_BTREE_SERVER_THREADS,
+            busy: BUSY,
+            quick: quick(run.scale),
+        };
+        Ok(Measured::new(
+            grid::series(&curves, |x| x, |rate| *rate),
+            values,
+        ))
     }
 }
 
@@ -180,38 +173,4 @@ fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) ->
         }
     }
     Ok(())
-}
-
-fn notes(scale: Scale) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "{PAPER}, section V-C: clients' threads at 2.1 GHz, {SERVERS} memory servers with {} \
-             thread each, ConnectX-3s, cables of 40 Gbit/s, a fat tree of four pods with the \
-             client in one and the servers in another. How many threads a server has and how many \
-             operations of a client are under way, the paper does not tell: one thread is assumed, \
-             and both one and {BUSY} operations are drawn",
-            devices::FAT_BTREE_SERVER_THREADS
-        ),
-        "the switches fill in a tree node and the server walks on from there; the baseline is the \
-         same server that begins at the root of the same tree. Updates begin at the root in both: \
-         only reads are led. A client that waits for one answer at a time waits for the way there \
-         and back, of which a walk is a small part; where servers are busy, what they save counts"
-            .into(),
-        "what a walk costs the server's core is the model's word: caches by level of the tree and \
-         by how popular its tree nodes are, one load at a time. The walks are really made, and \
-         every answer is checked. Nothing was fitted: our servers spend under a microsecond on a \
-         request, the paper's seem to spend several"
-            .into(),
-        "all keys are in the trees; records that nobody asks for have eight bytes in place of 64, \
-         which does not change the trees' shape"
-            .into(),
-    ];
-    if shrink(scale) > 1 {
-        notes.push(format!(
-            "quick: keys, ranges and tree nodes of layers are a {}th of what the axis and the \
-             paper say, which makes walks shorter and caches catch more of them",
-            shrink(scale)
-        ));
-    }
-    notes
 }

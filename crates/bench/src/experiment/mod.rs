@@ -32,7 +32,7 @@ mod zero_sided_8;
 mod zero_sided_9;
 mod zero_sided_flows;
 
-use crate::figure::Figure;
+use crate::figure::{Figure, FigureText, Measured};
 use crate::harness::{Result, Run};
 
 /// One of the papers' figures.
@@ -42,8 +42,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows, in one line.
     pub about: &'static str,
-    /// Runs it. [`Experiment::figure`] sets the figure's name and seed.
-    run: fn(&mut Run<'_>) -> Result<Figure>,
+    /// Runs it. [`Experiment::figure`] makes a figure of what it has measured.
+    run: fn(&mut Run<'_>) -> Result<Measured>,
 }
 
 impl Experiment {
@@ -57,19 +57,49 @@ impl Experiment {
     /// # Errors
     /// If a measurement fails or has a wrong result, or the user wishes to stop.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
-        let figure = (self.run)(run)?;
-        Ok(Figure {
-            name: self.name.into(),
-            seed: run.seed,
-            ..figure
-        })
+        let measured = (self.run)(run)?;
+        Ok(FigureText::of(self.name).figure(self.name, run.seed, measured))
     }
 }
 
-const fn experiment(name: &'static str, run: fn(&mut Run<'_>) -> Result<Figure>) -> Experiment {
+/// A file of texts beside this one.
+macro_rules! text {
+    ($path:literal) => {
+        ($path, include_str!($path))
+    };
+}
+
+const fn experiment(name: &'static str, run: fn(&mut Run<'_>) -> Result<Measured>) -> Experiment {
     let about = "";
     Experiment { name, about, run }
 }
+
+/// What the figures say: the tables beside the experiments, by the names of their files.
+pub(crate) const TEXTS: &[(&str, &str)] = &[
+    text!("zero_sided_flows.toml"),
+    text!("zero_sided_6.toml"),
+    text!("zero_sided_7.toml"),
+    text!("zero_sided_8.toml"),
+    text!("zero_sided_9.toml"),
+    text!("zero_sided_10.toml"),
+    text!("zero_sided_11.toml"),
+    text!("zero_sided_12.toml"),
+    text!("zero_sided_13.toml"),
+    text!("zero_sided_14.toml"),
+    text!("zero_sided_15.toml"),
+    text!("zero_sided_16.toml"),
+    text!("seamless_3.toml"),
+    text!("seamless_4.toml"),
+    text!("seamless_5.toml"),
+    text!("bluefield_4.toml"),
+    text!("bluefield_5.toml"),
+    text!("bluefield_6.toml"),
+    text!("bluefield_9.toml"),
+    text!("bluefield_11.toml"),
+    text!("bluefield_12.toml"),
+    text!("fat_btree.toml"),
+    text!("communication.toml"),
+];
 
 /// Every experiment, in the papers' order.
 pub const ALL: &[Experiment] = &[
@@ -120,27 +150,31 @@ pub const ALL: &[Experiment] = &[
         .about("one-sided fetch-and-add on host and DPU, by client threads"),
     experiment("bluefield-12", bluefield_12::run)
         .about("a sequencer by RPC on host and DPU, by client threads"),
-    experiment("fat-btree-5", |run| fat_btree::lookups::KEYS.figure(run))
+    experiment("fat-btree-5", |run| fat_btree::lookups::KEYS.measured(run))
         .about("lookups in a B+tree that the switches know in part, by its size"),
     experiment("fat-btree-6", |run| {
-        fat_btree::lookups::VARIATION.figure(run)
+        fat_btree::lookups::VARIATION.measured(run)
     })
     .about("the same by how much of the workload the network was not loaded for"),
-    experiment("fat-btree-7", |run| fat_btree::lookups::SKEWS.figure(run))
+    experiment("fat-btree-7", |run| fat_btree::lookups::SKEWS.measured(run))
         .about("the same by the skew of the workload"),
     experiment("fat-btree-7b", fat_btree::lookups::run_distributions)
         .about("how many round trips lookups take, by the skew of the workload"),
-    experiment("fat-btree-8", |run| fat_btree::lookups::NODES.figure(run))
+    experiment("fat-btree-8", |run| fat_btree::lookups::NODES.measured(run))
         .about("the same by the tree nodes of each layer in the switches"),
-    experiment("fat-btree-9", |run| fat_btree::lookups::LAYERS.figure(run))
-        .about("the same by the layers in the switches"),
-    experiment("fat-btree-10", |run| fat_btree_10::BY_KEYS.figure(run))
+    experiment("fat-btree-9", |run| {
+        fat_btree::lookups::LAYERS.measured(run)
+    })
+    .about("the same by the layers in the switches"),
+    experiment("fat-btree-10", |run| fat_btree_10::BY_KEYS.measured(run))
         .about("client-server mode: operations that switches lead half way, by the number of keys"),
-    experiment("fat-btree-10b", |run| fat_btree_10::BY_CLIENTS.figure(run))
-        .about("the same by clients"),
-    experiment("fat-btree-10c", |run| fat_btree_10::BY_READS.figure(run))
+    experiment("fat-btree-10b", |run| {
+        fat_btree_10::BY_CLIENTS.measured(run)
+    })
+    .about("the same by clients"),
+    experiment("fat-btree-10c", |run| fat_btree_10::BY_READS.measured(run))
         .about("the same by the part of reads"),
-    experiment("fat-btree-10d", |run| fat_btree_10::BY_SKEW.figure(run))
+    experiment("fat-btree-10d", |run| fat_btree_10::BY_SKEW.measured(run))
         .about("the same by the skew of the workload"),
     experiment("communication-4a", communication::figures::run::<0>)
         .about("one buffer for messages: what can be written"),

@@ -12,7 +12,7 @@ mod traffic;
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
 use crate::baseline::scalestore::{self, Config as Load};
-use crate::figure::{Axis, Figure, claim, panel_and_name};
+use crate::figure::{Measured, Values, panel_and_name, values};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Run, Scale};
 use rackweave_base::Duration;
@@ -96,8 +96,8 @@ fn indexed(pages: u64) -> u64 {
 /// Measurements of a system with this many lookups of a thread in flight, by skew.
 type Curve = grid::Curve<(System, u16), f64, Seen>;
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured, ExperimentError> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);
     let depths = scale.pick(DEPTHS_QUICK, DEPTHS);
@@ -111,7 +111,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let curves = Grid::of_rows(rows).measure(run, |run, (system, depth), skew| {
         measure(run, &load(scale, depth), system, skew)
     })?;
-    Ok(figure(&curves, &load(scale, depths[0])))
+    Ok(measured(&curves, &load(scale, depths[0])))
 }
 
 fn measure(
@@ -156,98 +156,53 @@ fn run_software(
     })
 }
 
-fn figure(curves: &[Curve], load: &Load) -> Figure {
-    let mut figure = Figure::lines("Effect of locality on lookups: data twice a node's buffer")
-        .of("section 3, figure 3")
-        .x(Axis::linear("Zipf skew", ""))
-        .y(Axis::log("lookups", "M/s"));
-    figure.series = grid::series(curves, |skew| skew, |seen| seen.per_second / 1e6);
-    figure.notes = notes(curves, load);
+fn measured(curves: &[Curve], load: &Load) -> Measured {
+    let (mut ours, mut points) = (Vec::new(), Vec::new());
     for of_depth in curves.chunks(SYSTEMS.len()) {
-        let [ours @ .., software] = of_depth else {
-            continue;
-        };
-        for curve in ours {
-            for (skew, paper, what) in [
-                (0.0, 1.0, "uniform: both are bound by IO, and alike"),
-                (1.1, 1.2, "z = 1.1: 20 % more efficient"),
-                (
-                    1.3,
-                    1.2,
-                    "z = 1.3: more pronounced (paper: more than at 1.1)",
-                ),
-            ] {
-                let rate = |curve: &Curve| curve.value(skew, |seen| seen.per_second);
-                let (panel, name) = panel_and_name(&curve.name);
-                let what =
-                    format!("lookups over those of the software cache, {what}; {name}, {panel}");
-                let gain = rate(curve) / rate(software);
-                figure.claims([claim(what).values([paper, gain], "x")]);
+        let software = &of_depth[SYSTEMS.len() - 1];
+        for curve in of_depth {
+            let rate = |curve: &Curve, skew| curve.value(skew, |seen| seen.per_second);
+            let gain = |skew| rate(curve, skew) / rate(software, skew);
+            let (panel, name) = panel_and_name(&curve.name);
+            if curve.of.0 != System::Software {
+                ours.push(values! {
+                    panel, name,
+                    uniform: gain(0.0),
+                    skewed: gain(1.1),
+                    more_skewed: gain(1.3),
+                });
             }
+            let noted = curve.points.iter();
+            let noted = noted.filter(|(skew, _)| [0.0, 1.1, 1.3].contains(skew));
+            points.extend(noted.map(|(skew, seen)| seen.values(panel, name, *skew)));
         }
     }
-    figure
+    let values = values! {
+        ours, points,
+        pages: load.pages,
+        frames: load.frames_per_node,
+        nodes: load.compute_nodes,
+        part: PAPER_PAGES / load.pages,
+        indexed: indexed(load.pages),
+        record: traffic::RECORD_BYTES,
+        threads: load.workers,
+        cores: devices::HOST_CORES,
+        work_ns: load.work.as_nanos(),
+    };
+    let series = grid::series(curves, |skew| skew, |seen| seen.per_second / 1e6);
+    Measured::new(series, values)
 }
 
-fn notes(curves: &[Curve], load: &Load) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "scale: {} pages of 64 KiB and {} buffer frames on each of {} nodes, a {}th of the \
-             paper's 128 GiB and 64 GiB; the switch indexes all pages, or the {} hottest, which is \
-             the paper's share (280 k of 2 M)",
-            load.pages,
-            load.frames_per_node,
-            load.compute_nodes,
-            PAPER_PAGES / load.pages,
-            indexed(load.pages)
-        ),
-        format!(
-            "lookups are YCSB C over records of {} bytes, Zipf ranks scattered over all pages; \
-             with fewer records than the paper's, as many hot ones weigh somewhat less",
-            traffic::RECORD_BYTES
-        ),
-        format!(
-            "{} threads on each node, whose model has {} cores; a lookup costs {} ns in both \
-             systems, beside posting and taking what it needs from the network",
-            load.workers,
-            devices::HOST_CORES,
-            load.work.as_nanos()
-        ),
-        "before the time that counts, each node reads a random half of the pages, then lookups \
-         settle; rate control (DCQCN) is on in both systems"
-            .into(),
-        "a node of the software cache reads a shared copy that it has without asking anybody, \
-         since whoever wants to change the page has all copies given up first; a shared fix of the \
-         page store asks the switch for the latch word every time (section 3: local hits \"still \
-         require a round-trip to verify the lock state\")"
-            .into(),
-        "four Samsung PM1733 stand for the paper's four 1 TB SSDs of an unnamed model; the storage \
-         node's link of 100 Gbit/s limits reads from them"
-            .into(),
-        "where that link is full, lookups are as many as it allows, and whoever goes to the SSDs \
-         less often is faster: the software cache knows all nodes that have a page; the switch, as \
-         in the paper, knows one (\"cached by\"), and when that one drops the page the next lookup \
-         goes to an SSD although another node has a copy: about half of the copies are never found"
-            .into(),
-    ];
-    for curve in curves {
-        for (skew, seen) in &curve.points {
-            if ![0.0, 1.1, 1.3].contains(skew) {
-                continue;
-            }
-            let (panel, name) = panel_and_name(&curve.name);
-            notes.push(format!(
-                "{panel}, {name}, z = {skew}: {:.2} M/s; {:.1} % in the node's pool, {:.1} % in the \
-                 other's, {:.1} % on SSDs, which keeps the storage node's link busy {:.0} % of the \
-                 time; {} packets lost",
-                seen.per_second / 1e6,
-                seen.local * 100.0,
-                seen.remote * 100.0,
-                seen.storage * 100.0,
-                seen.per_second * seen.storage / link_pages_per_second() * 100.0,
-                seen.drops
-            ));
+impl Seen {
+    fn values(&self, panel: &str, name: &str, skew: f64) -> Values {
+        values! {
+            panel, name, skew,
+            millions: self.per_second / 1e6,
+            local: self.local * 100.0,
+            remote: self.remote * 100.0,
+            storage: self.storage * 100.0,
+            busy: self.per_second * self.storage / link_pages_per_second() * 100.0,
+            drops: self.drops,
         }
     }
-    notes
 }

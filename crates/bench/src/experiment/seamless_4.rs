@@ -10,7 +10,7 @@ pub(super) mod testbed;
 mod tests;
 pub(super) mod worker;
 
-use crate::figure::{Axis, Figure, Series, claim, panel_and_name};
+use crate::figure::{Measured, Series, Values, panel_and_name, values};
 use crate::harness::grid;
 use crate::harness::{Result, Run};
 use models::{link_pages_per_second, round_trip};
@@ -63,8 +63,8 @@ const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 /// that is not.
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
         (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
@@ -87,7 +87,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
             });
         }
     }
-    Ok(figure(&curves, page_count, check_count))
+    Ok(measured(&curves, page_count, check_count))
 }
 
 /// Measures increasing rates, until one is not sustained.
@@ -139,33 +139,24 @@ fn most(curve: &Curve) -> f64 {
     sustained.map(|point| point.0).fold(last, f64::max)
 }
 
-fn figure(curves: &[Curve], pages: u32, checks: u32) -> Figure {
-    let mut figure = Figure::lines("Latency of Seamless operations at Poisson-distributed rates")
-        .of("section 3, figure 4")
-        .x(Axis::log("rate at which operations are due", "1/s"))
-        .y(Axis::log("latency", "us"));
+fn measured(curves: &[Curve], pages: u32, checks: u32) -> Measured {
+    let mut series = Vec::new();
     for curve in curves {
         let mut draw = |what, value: fn(&Seen) -> f64| {
-            let series = curve.series(|rate| rate, value);
-            let name = format!("{}, {what}", series.name);
-            figure.series.push(Series { name, ..series });
+            let drawn = curve.series(|rate| rate, value);
+            let name = format!("{}, {what}", drawn.name);
+            series.push(Series { name, ..drawn });
         };
         draw("p50", |seen| seen.p50_us);
         draw("p99", |seen| seen.p99_us);
     }
-    claims(&mut figure, curves);
-    figure.notes = notes(curves, pages, checks);
-    figure
-}
-
-fn claims(figure: &mut Figure, curves: &[Curve]) {
     let of = |want, table, value: fn(&Curve) -> f64| {
         let found = curves.iter().find(|curve| curve.of == (want, table));
         found.map_or(f64::NAN, value)
     };
     let p50 = |want, table| of(want, table, |curve| first(curve).p50_us);
-    let rtt_us = round_trip().as_nanos() as f64 / 1e3;
-    for (table, how) in [
+    let round_trip_us = round_trip().as_nanos() as f64 / 1e3;
+    let servers = [
         (
             Table::Looked,
             "one look at the table in a server, as the paper has it",
@@ -174,78 +165,40 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
             Table::Server,
             "our fallback, which checks and keeps the entry",
         ),
-    ] {
-        for (want, name) in [(Want::Memory, "remote read"), (Want::Storage, "SSD read")] {
-            let what = format!("median of a {name} at low load: round trips more by {how}");
+    ];
+    let lookups = servers.into_iter().flat_map(|(table, how)| {
+        let wants = [(Want::Memory, "remote read"), (Want::Storage, "SSD read")];
+        wants.map(|(want, name)| {
             let more = p50(want, table) - p50(want, Table::Switch);
-            figure.claims([claim(what).values([1.0, more / rtt_us], "RTT")]);
-        }
-    }
-    let latches = p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked);
-    let reads = p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch);
-    let share = of(Want::Memory, Table::Switch, most) / link_pages_per_second();
-    figure.claims([
-        claim(
-            "median of a latch check at low load, answered by the switch, over one at a server \
-             (the way to the switch and back is half a round trip, section 2.2)",
-        )
-        .values([0.5, latches], ""),
-        claim(
-            "median of an SSD read at low load, table in a server over table in the switch (the \
-             impact is dwarfed by the SSD's latency)",
-        )
-        .values([1.0, reads], ""),
-        claim(
-            "remote reads until the network link is saturated: sustained share of the link, table \
-             in the switch",
-        )
-        .values([1.0, share], ""),
-    ]);
+            values! { name, how, more: more / round_trip_us }
+        })
+    });
+    let values = values! {
+        round_trip_us, pages, checks,
+        lookups: lookups.collect::<Vec<Values>>(),
+        latches: p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked),
+        reads: p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch),
+        share: of(Want::Memory, Table::Switch, most) / link_pages_per_second(),
+        threads: testbed::THREADS,
+        depth: DEPTH,
+        cores: rackweave_sim::devices::HOST_CORES,
+        held: HELD,
+        link: link_pages_per_second(),
+        curves: curves.iter().filter_map(noted).collect::<Vec<Values>>(),
+    };
+    Measured::new(series, values)
 }
 
-fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "{} threads with {DEPTH} requests at a time each, on one node whose model has {} \
-             cores; {pages} page reads and {checks} latch checks are due in each point's window; \
-             {HELD} pages lie in the memory of a second, passive node, SSD pages are read once",
-            testbed::THREADS,
-            rackweave_sim::devices::HOST_CORES,
-        ),
-        "latencies run from when an operation was due, whenever it was sent; a curve ends at the \
-         first rate of which less than 98 % ends in time"
-            .into(),
-        format!(
-            "the rack's round trip, a READ of 16 bytes from a memory server put together from the \
-             models, is {:.2} us; a full link carries {:.0} pages of 64 KiB per second",
-            round_trip().as_nanos() as f64 / 1e3,
-            link_pages_per_second()
-        ),
-        "\"server, one look\" reads the entry before the very same request, which is the \
-         paper's fallback; \"our fallback\" asks the switch first (half a round trip), reads the \
-         entry, aims and asks the switch to read (half a round trip more), and reads the entry \
-         again when the page has come, since only then is it known to be whole; after an SSD read \
-         it also notes the new place of the page with three atomics"
-            .into(),
-        "four Samsung PM1733 stand for the paper's \"four 1 TB SSDs\", whose model is not told; \
-         together they are faster than the storage node's link, which is what limits SSD reads"
-            .into(),
-    ];
-    for curve in curves {
-        let (want, table) = panel_and_name(&curve.name);
-        let Some((_, last)) = curve.points.last() else {
-            continue;
-        };
-        notes.push(format!(
-            "{want}, table in {table}: {:.2} us at low load, up to {:.0} per second; at the last rate the \
-             wire to the node was busy {:.0} % of the time, {} requests were to ask again, {} \
-             packets lost",
-            first(curve).p50_us,
-            most(curve),
-            last.link_busy * 100.0,
-            last.refused,
-            last.drops
-        ));
-    }
-    notes
+/// What the notes say of a curve.
+fn noted(curve: &Curve) -> Option<Values> {
+    let (want, table) = panel_and_name(&curve.name);
+    let (_, last) = curve.points.last()?;
+    Some(values! {
+        want, table,
+        first_us: first(curve).p50_us,
+        most: most(curve),
+        busy: last.link_busy * 100.0,
+        refused: last.refused,
+        drops: last.drops,
+    })
 }

@@ -12,16 +12,13 @@ use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
-use crate::figure::{Axis, Figure, PaperMark, Series, claim, panel_and_name};
+use crate::figure::{Measured, Series, Values, panel_and_name, values};
 use crate::harness::grid::Grid;
 use crate::harness::{Result, Run, Scale};
 use rackweave_base::Duration;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
-
-/// The paper's gain for data that the switch indexes completely. Source: section 3, figure 5.
-const PAPER_GAIN: f64 = 1.12;
 
 /// The lookup of a page that the switch does not index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +64,8 @@ struct Curve {
     with: Vec<(f64, Seen)>,
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let plan = |part: u32, sizes, depths, counted| SweepPlan {
         capacity: PAPER_CAPACITY / part,
         sizes,
@@ -104,7 +101,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
             });
         }
     }
-    Ok(figure(&curves, &plan))
+    Ok(measured(&curves, &plan))
 }
 
 /// Measures all depths with data of this size.
@@ -160,6 +157,21 @@ impl Curve {
         whole.map(|(_, seen)| seen)
     }
 
+    /// What the notes say of it.
+    fn values(&self) -> Option<Values> {
+        let (kind, depth) = panel_and_name(&self.name);
+        let (without, whole) = (&self.without, self.whole()?);
+        Some(values! {
+            kind, depth,
+            without: without.per_second,
+            without_busy: without.link_busy * 100.0,
+            without_us: without.p50_us,
+            whole: whole.per_second,
+            whole_busy: whole.link_busy * 100.0,
+            whole_us: whole.p50_us,
+        })
+    }
+
     /// The gain for that data.
     fn whole_gain(&self) -> f64 {
         self.whole().map_or(f64::NAN, |seen| self.gain(seen))
@@ -175,85 +187,35 @@ fn depth_name(depth: usize) -> String {
     }
 }
 
-fn figure(curves: &[Curve], plan: &SweepPlan) -> Figure {
-    let mut figure =
-        Figure::lines("Speed-up of uniform 64 KiB remote reads by routing in the switch")
-            .of("section 3, figure 5")
-            .x(Axis::linear("data over what the switch indexes", ""))
-            .y(Axis::linear("speed-up over the fallback", ""));
-    figure.paper = vec![PaperMark::level(PAPER_GAIN)];
+fn measured(curves: &[Curve], plan: &SweepPlan) -> Measured {
     let drawn = curves.iter().map(|curve| {
         let points = curve.with.iter();
         let points = points.map(|(size, seen)| (*size, curve.gain(seen)));
         Series::new(&curve.name, points)
     });
-    figure.series = drawn.collect();
-    claims(&mut figure, curves);
-    figure.notes = notes(curves, plan);
-    figure
-}
-
-fn claims(figure: &mut Figure, curves: &[Curve]) {
-    let looked = || {
-        curves
-            .iter()
-            .filter(|curve| curve.fallback == Fallback::Looked)
+    let looked = curves
+        .iter()
+        .filter(|curve| curve.fallback == Fallback::Looked);
+    let gains = looked.clone().map(|curve| {
+        let depth = panel_and_name(&curve.name).1;
+        values! { depth, gain: curve.whole_gain() }
+    });
+    let degraded = looked.take(1).filter_map(|curve| {
+        let (size, last) = curve.with.last()?;
+        // In time per read: each page that is not indexed costs one more lookup.
+        let left = (1.0 - 1.0 / curve.gain(last)) / (1.0 - 1.0 / curve.whole_gain());
+        let depth = panel_and_name(&curve.name).1;
+        Some(values! { depth, left, size: *size, ideal: 1.0 / size })
+    });
+    let values = values! {
+        looked: gains.collect::<Vec<Values>>(),
+        degraded: degraded.collect::<Vec<Values>>(),
+        capacity: plan.capacity,
+        part: PAPER_CAPACITY / plan.capacity,
+        paper_capacity: PAPER_CAPACITY,
+        threads: THREADS,
+        link: link_pages_per_second(),
+        curves: curves.iter().filter_map(Curve::values).collect::<Vec<Values>>(),
     };
-    for curve in looked() {
-        let what = format!(
-            "throughput with routing in the switch over that of the fallback, all pages indexed: \
-             {} (the paper's depth is not told)",
-            panel_and_name(&curve.name).1
-        );
-        figure.claims([claim(what).values([PAPER_GAIN, curve.whole_gain()], "x")]);
-    }
-    let Some((curve, (size, last))) = looked().find_map(|curve| Some((curve, curve.with.last()?)))
-    else {
-        return;
-    };
-    let what = format!(
-        "it degrades gracefully: share of the gain that is left where the data is {size} times \
-         what is indexed, {} (ideal: what is indexed over the data)",
-        panel_and_name(&curve.name).1
-    );
-    // In time per read: each page that is not indexed costs one more lookup.
-    let left = (1.0 - 1.0 / curve.gain(last)) / (1.0 - 1.0 / curve.whole_gain());
-    figure.claims([claim(what).values([1.0 / size, left], "")]);
-}
-
-fn notes(curves: &[Curve], plan: &SweepPlan) -> Vec<String> {
-    let mut notes = vec![
-        format!(
-            "scale: the switch indexes {} pages of 64 KiB, a {}th of the paper's {PAPER_CAPACITY}; \
-             reads are uniform, so that only the ratio of data to index matters",
-            plan.capacity,
-            PAPER_CAPACITY / plan.capacity
-        ),
-        format!(
-            "closed loop: so many reads always under way, spread over {THREADS} threads of one \
-             node; a full link carries {:.0} pages per second",
-            link_pages_per_second()
-        ),
-        "where the link is full, routing changes nothing: the gain is in the round trip, which \
-         other reads hide; the paper's +12 % is between one and a few reads at a time"
-            .into(),
-        "the largest depth is the paper's queue depth of 128 for each thread; of its reads 31 move \
-         at a time (lanes of the switch to one source), the others ask again until one is free"
-            .into(),
-    ];
-    for curve in curves {
-        let Some(whole) = curve.whole() else { continue };
-        let (kind, depth) = panel_and_name(&curve.name);
-        notes.push(format!(
-            "{kind}, {depth}: {:.0} reads per second in the fallback (wire busy {:.0} %, median {:.1} us), \
-             {:.0} with all pages indexed (wire busy {:.0} %, median {:.1} us)",
-            curve.without.per_second,
-            curve.without.link_busy * 100.0,
-            curve.without.p50_us,
-            whole.per_second,
-            whole.link_busy * 100.0,
-            whole.p50_us
-        ));
-    }
-    notes
+    Measured::new(drawn.collect(), values)
 }

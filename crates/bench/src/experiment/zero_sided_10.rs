@@ -2,14 +2,11 @@
 //! polls the rings and where doorbells notify it.
 
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
-use crate::figure::{Axis, Figure, PaperMark, Series, claim};
+use crate::figure::{Measured, Series, Values, values};
 use crate::harness::grid::{Curve, Grid};
 use crate::harness::tally::Span;
 use crate::harness::{Result, Run, Scale};
 use rackweave_base::Duration;
-
-/// The median with doorbells. Source: section 7.1 of the paper, figure 10.
-const DOORBELL_US: f64 = 15.0;
 
 const SIZES: [(u32, &str); 2] = [(64, "64 B items"), (1024, "1 KiB items")];
 
@@ -60,8 +57,8 @@ fn span(scale: Scale, micros: u64, rate: f64) -> Span {
     )
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let rates = run.scale.pick(RATES_QUICK, RATES);
     let rows = SIZES
         .into_iter()
@@ -85,7 +82,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         let span = span(run.scale, micros, items_per_second);
         ping_pong::run(run, course, span)
     })?;
-    Ok(figure(&curves))
+    Ok(measured(&curves))
 }
 
 fn name(micros: u64) -> String {
@@ -105,78 +102,49 @@ fn scales_to(curve: &Course) -> f64 {
     last.map_or(f64::NAN, |point| point.0)
 }
 
-fn figure(curves: &[Course]) -> Figure {
-    let mut figure = Figure::lines("Ping-pong between CPU nodes: median one-way latency")
-        .of("section 7.1, figure 10")
-        .x(Axis::log("throughput", "items/s"))
-        .y(Axis::log("half a round trip, median", "us"));
+fn measured(curves: &[Course]) -> Measured {
     let lowest = curves[0].points.first();
     let lowest = lowest.map_or(f64::NAN, |(asked, outcome)| drawn_at(*asked, outcome));
-    figure.paper = vec![PaperMark::point_in("64 B items", (lowest, DOORBELL_US))];
     let drawn = curves.iter().map(|curve| {
         let points = curve.points.iter();
         let points = points.map(|(asked, seen)| (drawn_at(*asked, seen), median(seen)));
         Series::new(&curve.name, points)
     });
-    figure.series = drawn.collect();
-    claims(&mut figure, curves);
-    for (curves, (_, panel)) in curves.chunks(INTERVALS.len()).zip(SIZES) {
-        let of_mode = curves.iter().map(|curve| {
-            format!(
-                "{} stable to {:.3} M/s, at most {:.1} M/s",
-                name(curve.of.0),
-                scales_to(curve) / 1e6,
-                curve.most(|outcome| outcome.items_per_second) / 1e6
-            )
-        });
-        let of_mode: Vec<String> = of_mode.collect();
-        figure.note(format!("{panel}: {}.", of_mode.join("; ")));
-    }
-    figure.note(format!(
-        "Stable: within {STABLE} times the median at the lowest rate, {HELD} of the rate held. \
-         A rate that was not held is drawn where it ended up. The paper's medians are described in \
-         words; its 1 stands for \"slightly less than the polling interval\"."
-    ));
-    figure.note(format!(
-        "A doorbell is rung for what was committed, at most once in {} us for each ring; a \
-         consumer rings after each quarter of its ring. The switch polls such rings every 200 us \
-         besides.",
-        BELL_GAP.as_nanos() / 1000
-    ));
-    figure.note(format!(
-        "Rings of {} MiB, which all fit the last level cache of a node: reading and writing items \
-         costs a core its lines in flight per latency of that cache. Items are due evenly but for \
-         as much as an interval at random, so that they do not keep step with the polls. An item \
-         that is due while the ring is full counts from when there is room.",
-        RING_BYTES >> 20
-    ));
-    figure.note(
-        "One core sends, one takes what comes back, one of the other node takes and sends back.",
-    );
-    figure
-}
-
-fn claims(figure: &mut Figure, curves: &[Course]) {
+    let mode = |curve: &Course| {
+        format!(
+            "{} stable to {:.3} M/s, at most {:.1} M/s",
+            name(curve.of.0),
+            scales_to(curve) / 1e6,
+            curve.most(|outcome| outcome.items_per_second) / 1e6
+        )
+    };
+    let sizes = curves.chunks(INTERVALS.len()).zip(SIZES);
+    let sizes = sizes.map(|(curves, (_, panel))| {
+        let modes: Vec<String> = curves.iter().map(mode).collect();
+        values! { panel, modes: modes.join("; ") }
+    });
     let slowest = |curve: &Course| curve.values(median).next().unwrap_or(f64::NAN);
     let best = |size: usize| {
         let of_size = curves.iter().filter(|curve| curve.of.1 == size);
         of_size.map(scales_to).fold(f64::NAN, f64::max) / 1e6
     };
-    figure.claims([
-        claim("doorbells: median latency, 64 B, lowest rate")
-            .values([DOORBELL_US, slowest(&curves[0])], "us"),
-        claim("64 B items: highest rate with a stable median, best of all modes")
-            .values([27.0, best(0)], "M items/s"),
-        claim("1 KiB items: highest rate with a stable median, best of all modes")
-            .values([10.0, best(1)], "M items/s"),
-    ]);
-    for (micros, curve) in INTERVALS.into_iter().zip(curves).skip(1) {
-        let what = format!(
-            "polls: the median is slightly less than the interval, 64 B, {micros} us: median over \
-             interval"
-        );
-        figure.claims([claim(what).values([1.0, slowest(curve) / micros as f64], "")]);
-    }
+    let polls = INTERVALS.into_iter().zip(curves).skip(1);
+    let polls = polls.map(|(micros, curve)| {
+        values! { micros, over_interval: slowest(curve) / micros as f64 }
+    });
+    let values = values! {
+        lowest,
+        sizes: sizes.collect::<Vec<Values>>(),
+        polls: polls.collect::<Vec<Values>>(),
+        doorbells: slowest(&curves[0]),
+        best_small: best(0),
+        best_large: best(1),
+        stable: STABLE,
+        held: HELD,
+        gap_us: BELL_GAP.as_nanos() / 1000,
+        ring_mib: RING_BYTES >> 20,
+    };
+    Measured::new(drawn.collect(), values)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod flows;
 #[cfg(test)]
 mod tests;
 
-use crate::figure::{Axis, Figure, Series, claim};
+use crate::figure::{Measured, Series, Values, values};
 use crate::harness::{Result, Run};
 use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
@@ -28,9 +28,6 @@ const KEPT: f64 = 0.02;
 /// Shares are taken over windows of this length: long enough for many batches of each flow.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// Time after a change within which shares must be right.
-const SETTLED: Duration = Duration::from_millis(10);
-
 fn phase(weights: [u32; 3], length: Duration) -> Phase {
     Phase {
         weights: weights.map(Some),
@@ -38,8 +35,8 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
     }
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let millis = Duration::from_millis;
     let (second, extreme) = run
         .scale
@@ -61,27 +58,49 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         length: half,
     };
     let freed = play(vec![phase([8, 1, 1], half), without], [None; 3])?;
-    Ok(figure(&[main, far, modest, freed], second))
+    Ok(measured(&[main, far, modest, freed], second))
 }
 
-fn figure(measured: &[History; 4], second: Duration) -> Figure {
-    let millis = second.as_nanos() / 1_000_000;
-    let mut figure =
-        Figure::areas("Three flows between two nodes, weights changing every five seconds")
-            .of("section 7.2, figure 11")
-            .x(Axis::linear("time", &format!("s, {millis} ms each here")))
-            .y(Axis::linear("goodput", "GB/s"));
+fn measured(measured: &[History; 4], second: Duration) -> Measured {
+    let [main, far, modest, freed] = measured;
     let to_paper = 1.0 / second.as_secs_f64();
     let window = Duration::from_nanos(second.as_nanos() / 8);
     let series = (0..3).map(|flow| {
-        let rates = measured[0].rates(flow, window).into_iter();
+        let rates = main.rates(flow, window).into_iter();
         let points = rates.map(|(at, rate)| (at * to_paper, rate / 1e9));
         Series::new(format!("flow {}", flow + 1), points)
     });
-    figure.series = series.collect();
-    claims(&mut figure, &measured[0]);
-    figure.notes = notes(measured, second);
-    figure
+    let phases = main.phases.iter().enumerate().map(|(phase, what)| {
+        let (from, to) = counted(main, phase);
+        let reached = main.reached(phase, WINDOW, KEPT);
+        values! {
+            ratio: ratio(what),
+            shares: shares(main, phase),
+            deviation: 100.0 * main.deviation(phase, from, to),
+            kept: 100.0 * KEPT,
+            reached: reached.map_or("the phase has ended".into(), |time| time.to_string()),
+        }
+    });
+    let ratios: Vec<String> = main.phases.iter().map(ratio).collect();
+    let (worst, slowest) = extremes(main);
+    let (from, to) = counted(far, 0);
+    let values = values! {
+        worst, slowest,
+        millis: second.as_nanos() / 1_000_000,
+        ratios: ratios.join(", "),
+        phases: phases.collect::<Vec<Values>>(),
+        far_ratio: ratio(&far.phases[0]),
+        far_shares: shares(far, 0),
+        far_deviation: 100.0 * far.deviation(0, from, to),
+        far_time: to.since(from).to_string(),
+        modest_ratio: ratio(&modest.phases[0]),
+        modest_shares: shares(modest, 0),
+        freed_ratio: ratio(&freed.phases[0]),
+        freed_first: shares(freed, 0),
+        freed_second: shares(freed, 1),
+        batch_kib: BATCH_BYTES >> 10,
+    };
+    Measured::new(series.collect(), values)
 }
 
 /// The interval in which shares are measured: it starts a millisecond after the change.
@@ -95,7 +114,19 @@ fn ratio(phase: &Phase) -> String {
     phase.weights.each_ref().map(weight).join(":")
 }
 
-fn claims(figure: &mut Figure, main: &History) {
+/// The shares of line rate that the flows have in a phase.
+fn shares(history: &History, phase: usize) -> String {
+    let line_rate = crate::harness::one_to_one::line_rate();
+    let (from, to) = counted(history, phase);
+    let share = |flow: usize| history.rate(flow, from, to) / line_rate;
+    [0, 1, 2]
+        .map(|flow| format!("{:.4}", share(flow)))
+        .join(", ")
+}
+
+/// The largest deviation of a share in percent, and the longest time in milliseconds until shares
+/// are right.
+fn extremes(main: &History) -> (f64, f64) {
     let phases = 0..main.phases.len();
     let worst = phases.clone().map(|phase| {
         let (from, to) = counted(main, phase);
@@ -113,71 +144,5 @@ fn claims(figure: &mut Figure, main: &History) {
             worst
         }
     };
-    figure.claims([
-        claim(
-            "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
-             change to the next (the paper gives no number; 2 % is our aim)",
-        )
-        .values([KEPT * 100.0, worst.fold(0.0, most) * 100.0], "%"),
-        claim(
-            "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
-             paper gives no number; 10 ms is our aim)",
-        )
-        .values([SETTLED.as_secs_f64() * 1e3, slowest.fold(0.0, most)], "ms"),
-    ]);
-}
-
-fn notes(measured: &[History; 4], second: Duration) -> Vec<String> {
-    let [main, far, modest, freed] = measured;
-    let line_rate = crate::harness::one_to_one::line_rate();
-    let shares = |history: &History, phase: usize| {
-        let (from, to) = counted(history, phase);
-        let share = |flow: usize| history.rate(flow, from, to) / line_rate;
-        [0, 1, 2]
-            .map(|flow| format!("{:.4}", share(flow)))
-            .join(", ")
-    };
-    let mut notes = vec![format!(
-        "A second of the paper is {} ms here. The text gives no ratios; ours are {}.",
-        second.as_nanos() / 1_000_000,
-        main.phases.iter().map(ratio).collect::<Vec<_>>().join(", ")
-    )];
-    for (phase, what) in main.phases.iter().enumerate() {
-        let (from, to) = counted(main, phase);
-        let reached = main.reached(phase, WINDOW, KEPT);
-        notes.push(format!(
-            "{}: shares of line rate {}; deviation {:.2} %; within {} % after {}.",
-            ratio(what),
-            shares(main, phase),
-            100.0 * main.deviation(phase, from, to),
-            100.0 * KEPT,
-            reached.map_or("the phase has ended".into(), |time| time.to_string())
-        ));
-    }
-    let (from, to) = counted(far, 0);
-    notes.push(format!(
-        "Far apart, {}: shares of line rate {}; deviation {:.2} % over {}.",
-        ratio(&far.phases[0]),
-        shares(far, 0),
-        100.0 * far.deviation(0, from, to),
-        to.since(from)
-    ));
-    notes.push(format!(
-        "{} where the first has only a tenth of line rate to send: shares of line rate {}; the \
-         others take what it leaves.",
-        ratio(&modest.phases[0]),
-        shares(modest, 0)
-    ));
-    notes.push(format!(
-        "{} and then no weights: shares of line rate {}, then {}.",
-        ratio(&freed.phases[0]),
-        shares(freed, 0),
-        shares(freed, 1)
-    ));
-    notes.push(format!(
-        "Batches of {} KiB, items of 4 KiB; programs that cost nothing and always have items and \
-         room. A batch counts evenly over the time since the flow's one before.",
-        BATCH_BYTES >> 10
-    ));
-    notes
+    (worst.fold(0.0, most) * 100.0, slowest.fold(0.0, most))
 }

@@ -5,7 +5,7 @@
 
 use super::replication::{self, ITEM_BYTES, RING_BYTES, ReplicationPlan};
 use crate::baseline::two_sided::{self, Fanout};
-use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::figure::{Measured, Values, values};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::{ExperimentError, Result, Run};
 use rackweave_sim::CpuReport;
@@ -45,11 +45,11 @@ struct Point {
     communication: [f64; 2],
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
     let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;
-    Ok(figure(&curves))
+    Ok(measured(&curves))
 }
 
 fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
@@ -85,70 +85,36 @@ fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
     })
 }
 
-fn figure(curves: &[Curve<System, u32, Point>]) -> Figure {
-    let mut figure = Figure::bars("Replication to N consumers")
-        .of("section 7.2, figure 12")
-        .x(Axis::linear("consumers", ""))
-        .y(Axis::linear("bandwidth of a consumer", "GB/s"));
-    // "Nearly" what the link carries.
-    figure.paper = vec![PaperMark::level(replication::link_rate() / 1e9)];
-    figure.x_names = (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect();
-    figure.series = grid::series(curves, f64::from, |point| point.slowest * 1e-9);
+fn measured(curves: &[Curve<System, u32, Point>]) -> Measured {
     let slowest = |point: &Point| point.slowest;
     let worst = curves[0].values(slowest).fold(f64::NAN, f64::min);
-    figure.claims([claim(
-        "zero-sided over the link's payload rate, slowest consumer of all runs (paper: nearly)",
-    )
-    .values([1.0, worst / replication::link_rate()], "x")]);
-    for other in &curves[1..] {
+    let others = curves[1..].iter().map(|other| {
         let gain = curves[0].least_gain(other, slowest);
-        let what = format!(
-            "zero-sided over {}, least gain (paper: at least)",
-            other.name
-        );
-        figure.claims([claim(what).values([1.0, gain], "x")]);
-    }
-    figure.notes = vec![
-        format!(
-            "The link carries {:.2} GB/s of payload in packets of 4096 bytes (12.50 GB/s with all \
-             headers). Bars are the slowest consumer of each run.",
-            replication::link_rate() * 1e-9
-        ),
-        format!(
-            "Items and messages of {ITEM_BYTES} bytes, rings of {} KiB, polled every 5 us; the \
-             paper names none of them.",
-            RING_BYTES >> 10
-        ),
-        format!(
-            "{CORES} cores of the producer and of each consumer share every item, in all systems: \
-             one streams 11.38 GB/s by the model of its memory, less than the link carries."
-        ),
-        "DFI's native multicast is not modelled (reliable connections only). The chain stands for \
-         it: no link carries a message twice in one direction, and each consumer but the last \
-         posts a SEND more. A SEND to each consumer is what can be had without multicast."
-            .into(),
-        "Ordered two-sided replication asks a sequencer at another node for one number at a time \
-         and copies messages out of the receive buffers."
-            .into(),
-        "Every byte is checked, that each consumer gets every item once, and that all saw one \
-         order; with one producer that holds without a sequencer too."
-            .into(),
-    ];
-    for curve in curves {
+        values! { name: &other.name, gain }
+    });
+    let systems = curves.iter().map(|curve| {
         let each = |of: fn(&Point) -> f64| {
             let texts = curve.values(of).map(|value| format!("{value:.2}"));
             texts.collect::<Vec<_>>().join(", ")
         };
-        figure.note(format!(
-            "{}: cores that communicate, producer {}; busiest consumer {} (for 1:1 to 1:4); \
-             fastest consumer {} GB/s.",
-            curve.name,
-            each(|point| point.communication[0]),
-            each(|point| point.communication[1]),
-            each(|point| point.fastest * 1e-9),
-        ));
-    }
-    figure
+        values! {
+            name: &curve.name,
+            producer: each(|point| point.communication[0]),
+            consumer: each(|point| point.communication[1]),
+            fastest: each(|point| point.fastest * 1e-9),
+        }
+    });
+    let values = values! {
+        link: replication::link_rate() / 1e9,
+        worst: worst / replication::link_rate(),
+        others: others.collect::<Vec<Values>>(),
+        item: ITEM_BYTES,
+        ring_kib: RING_BYTES >> 10,
+        cores: CORES,
+        systems: systems.collect::<Vec<Values>>(),
+    };
+    let series = grid::series(curves, f64::from, |point| point.slowest * 1e-9);
+    Measured::new(series, values)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
-use crate::figure::{Axis, Figure, Series, claim};
+use crate::figure::{Measured, Series, values};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
@@ -22,11 +22,11 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 /// Slices of a phase in the plot.
 const SLICES: u64 = 6;
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;
-    Ok(figure(&outcome, phase))
+    Ok(measured(&outcome, phase))
 }
 
 /// Runs the query. Returns its outcome, and the length of each phase but the last.
@@ -73,11 +73,7 @@ fn phases(outcome: &Outcome, phase: Duration) -> Vec<f64> {
         .collect()
 }
 
-fn figure(outcome: &Outcome, phase: Duration) -> Figure {
-    let mut figure = Figure::areas("Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs")
-        .of("section 7.2, figure 13")
-        .x(Axis::linear("time", "ms"))
-        .y(Axis::linear("bandwidth of the consumers", "GB/s"));
+fn measured(outcome: &Outcome, phase: Duration) -> Measured {
     let slice = Duration::from_nanos(phase.as_nanos() / SLICES);
     let end = Instant::ZERO + Duration::from_nanos((outcome.seconds * 1e9) as u64);
     let series = outcome.units.iter().zip(1..).map(|(unit, number)| {
@@ -85,63 +81,27 @@ fn figure(outcome: &Outcome, phase: Duration) -> Figure {
         let points = rates.map(|(at, rate)| (at * 1e3, rate * 1e-9));
         Series::new(format!("GPU {number}"), points)
     });
-    figure.series = series.collect();
     let rates = phases(outcome, phase);
-    figure.claims([
-        claim("bandwidth with four consumers over that with one (paper: scales up)")
-            .values([4.0, rates[UNITS_MAX - 1] / rates[0]], "x"),
-        claim("time that storage cores spend on communication")
-            .values([0.0, outcome.storage_communication.as_secs_f64()], "s"),
-    ]);
-    figure.notes = notes(outcome, phase, &rates);
-    figure
-}
-
-fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
-    let rates: Vec<String> = rates
-        .iter()
-        .map(|rate| format!("{:.1}", rate * 1e-9))
-        .collect();
-    let ended: Vec<String> = outcome
-        .units
-        .iter()
-        .filter_map(|unit| unit.ended)
-        .map(|at| format!("{:.3}", (at - Instant::ZERO).as_secs_f64() * 1e3))
-        .collect();
-    vec![
-        format!(
-            "Scale factor {} instead of 100 ({} rows of 64 bytes), since real bytes are moved and \
-             aggregated; phases of {:.3} ms.",
-            outcome.scale_factor,
-            outcome.rows,
-            phase.as_secs_f64() * 1e3
-        ),
-        "The answer of query 1 was the reference's, over all rows.".into(),
-        format!(
-            "{STORAGE_NODES} storage nodes with {FEEDERS_PER_NODE} cores each, which run the same \
-             program as with fixed consumers (figure 16): it writes rows and moves a head; a ring \
-             that was broken off would have ended the run. It posts nothing and is told nothing."
-        ),
-        format!(
-            "Items of {} KiB, rings of {} KiB at producers and {} KiB at consumers, polled every \
-             5 us.",
-            ITEM_SIZE >> 10,
-            RING_BYTES >> 10,
-            RING_BYTES >> 10
-        ),
-        format!(
-            "GB/s in the phases of 1, 2, 3, 4, 3, 2, 1 consumers: {}. A consumer's link carries \
-             {:.2} GB/s of payload.",
-            rates.join(", "),
-            link_rate() * 1e-9
-        ),
-        format!(
-            "A consumer that leaves drains what it was shown; the consumers ended at {} ms. \
-             Packets dropped: {}.",
-            ended.join(", "),
-            outcome.drops
-        ),
-    ]
+    let gain = rates[UNITS_MAX - 1] / rates[0];
+    let rates = rates.iter().map(|rate| format!("{:.1}", rate * 1e-9));
+    let ended = outcome.units.iter().filter_map(|unit| unit.ended);
+    let ended = ended.map(|at| format!("{:.3}", (at - Instant::ZERO).as_secs_f64() * 1e3));
+    let values = values! {
+        gain,
+        communication: outcome.storage_communication.as_secs_f64(),
+        scale_factor: outcome.scale_factor,
+        rows: outcome.rows,
+        phase_ms: phase.as_secs_f64() * 1e3,
+        storage: STORAGE_NODES,
+        feeders: FEEDERS_PER_NODE,
+        item_kib: ITEM_SIZE >> 10,
+        ring_kib: RING_BYTES >> 10,
+        rates: rates.collect::<Vec<_>>().join(", "),
+        link: link_rate() * 1e-9,
+        ended: ended.collect::<Vec<_>>().join(", "),
+        drops: outcome.drops,
+    };
+    Measured::new(series.collect(), values)
 }
 
 #[cfg(test)]

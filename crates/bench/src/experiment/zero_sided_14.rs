@@ -3,7 +3,7 @@
 //! There are one to four producers, each on its own node, and four consumers that get everything.
 
 use super::replication::{self, ITEM_BYTES, Outcome, ReplicationPlan};
-use crate::figure::{Axis, Figure, PaperMark, Series, claim};
+use crate::figure::{Measured, Series, values};
 use crate::harness::grid::Grid;
 use crate::harness::{ExperimentError, Result, Run, Scale};
 
@@ -21,8 +21,8 @@ const LARGE_ITEM: u32 = 512 << 10;
 /// Items of a ring.
 const RING_ITEMS: u32 = 32;
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
     let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];
     let curves = Grid::new(&items, &producers).measure(run, |run, plan, producers| {
@@ -33,7 +33,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         let points = curves[at].points.iter();
         points.map(|(_, outcome)| outcome.clone()).collect()
     };
-    Ok(figure(&outcomes(0), &outcomes(1)))
+    Ok(measured(&outcomes(0), &outcomes(1)))
 }
 
 /// The plan for a number of producers.
@@ -75,14 +75,7 @@ fn spread(rates: &[f64]) -> f64 {
     deviations.fold(0.0, f64::max)
 }
 
-fn figure(outcomes: &[Outcome], small: &[Outcome]) -> Figure {
-    let mut figure = Figure::bars("Replication by 1 to 4 producers to 4 consumers")
-        .of("section 7.2, figure 14")
-        .x(Axis::linear("producers", ""))
-        .y(Axis::linear("bandwidth", "GB/s"));
-    let line = replication::link_rate() / 1e9;
-    figure.paper = vec![PaperMark::level_in("per consumer", line)];
-    figure.x_names = (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect();
+fn measured(outcomes: &[Outcome], small: &[Outcome]) -> Measured {
     let bars = |panel: &str, letter: &str, index: usize, of: &dyn Fn(&Outcome) -> Vec<f64>| {
         let points = (1..).zip(outcomes);
         let points =
@@ -93,62 +86,34 @@ fn figure(outcomes: &[Outcome], small: &[Outcome]) -> Figure {
         .map(|index| bars("per producer", "P", index, &|one| one.producers.clone()));
     let consumers = (0..CONSUMERS as usize)
         .map(|index| bars("per consumer", "C", index, &|one| one.consumers.clone()));
-    figure.series = producers.chain(consumers).collect();
     let worst = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
     let slowest = |one: &Outcome| one.consumers.iter().copied().fold(f64::INFINITY, f64::min);
     let least = outcomes.iter().map(slowest).fold(f64::INFINITY, f64::min);
-    figure.claims([
-        claim("a producer's share off the mean of all, at most (paper: barely noticeable)")
-            .values([0.0, worst(&|one| spread(&one.producers)) * 100.0], "%"),
-        claim("a consumer's bandwidth off the mean of all, at most (paper: fair)")
-            .values([0.0, worst(&|one| spread(&one.consumers)) * 100.0], "%"),
-        claim("slowest consumer over the link's payload rate (paper: the available bandwidth)")
-            .values([1.0, least / replication::link_rate()], "x"),
-    ]);
-    figure.notes = notes(outcomes, small);
-    figure
-}
-
-fn notes(outcomes: &[Outcome], small: &[Outcome]) -> Vec<String> {
-    let spreads = |outcomes: &[Outcome]| -> String {
-        let texts: Vec<String> = outcomes
+    let spreads = |outcomes: &[Outcome]| {
+        let texts = outcomes
             .iter()
-            .map(|one| format!("{:.2} %", spread(&one.producers) * 100.0))
-            .collect();
-        texts.join(", ")
+            .map(|one| format!("{:.2} %", spread(&one.producers) * 100.0));
+        texts.collect::<Vec<_>>().join(", ")
     };
-    let rates: Vec<String> = small
+    let rates = small
         .iter()
-        .map(|one| format!("{:.2}", one.consumers[0] * 1e-9))
-        .collect();
-    vec![
-        format!(
-            "The link carries {:.2} GB/s of payload in packets of 4096 bytes.",
-            replication::link_rate() * 1e-9
-        ),
-        format!(
-            "Items of {} KiB, as in figure 8, each a transfer of its own; rings of {RING_ITEMS} \
-             items, polled every 5 us; {CORES} cores per producer and per consumer. The paper \
-             names none of them.",
-            LARGE_ITEM >> 10
-        ),
-        "A producer's bandwidth is counted at the first consumer while all producers have items; \
-         every byte is checked, and that all consumers saw one order over all producers."
-            .into(),
-        format!(
-            "Shares of 1 to {PRODUCERS_MAX} producers off their mean, at most: {}.",
-            spreads(outcomes)
-        ),
-        format!(
-            "With items of {} KiB and rings of {} MiB a transfer has many items, and not always as \
-             many: the consumer's ring ends within some, and producers take turns by transfer, not \
-             by byte. Then shares are off by {}, with {} GB/s per consumer.",
-            ITEM_BYTES >> 10,
-            replication::RING_BYTES >> 20,
-            spreads(small),
-            rates.join(", ")
-        ),
-    ]
+        .map(|one| format!("{:.2}", one.consumers[0] * 1e-9));
+    let values = values! {
+        link: replication::link_rate() / 1e9,
+        producers_off: worst(&|one| spread(&one.producers)) * 100.0,
+        consumers_off: worst(&|one| spread(&one.consumers)) * 100.0,
+        least: least / replication::link_rate(),
+        large_kib: LARGE_ITEM >> 10,
+        ring_items: RING_ITEMS,
+        cores: CORES,
+        producers: PRODUCERS_MAX,
+        spreads: spreads(outcomes),
+        item_kib: ITEM_BYTES >> 10,
+        ring_mib: replication::RING_BYTES >> 20,
+        small_spreads: spreads(small),
+        small_rates: rates.collect::<Vec<_>>().join(", "),
+    };
+    Measured::new(producers.chain(consumers).collect(), values)
 }
 
 #[cfg(test)]

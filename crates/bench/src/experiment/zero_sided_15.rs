@@ -8,8 +8,8 @@ use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
 use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
-use crate::figure::{Axis, Figure, claim};
-use crate::harness::grid::{self, Curve, Grid};
+use crate::figure::{Measured, values};
+use crate::harness::grid::{self, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
@@ -47,8 +47,8 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::CpuDriven { cores: 8 }, "CPU-driven, 8 cores"),
 ];
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {
         build: BUILD_TUPLES / scale,
@@ -58,48 +58,20 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let curves = Grid::new(&SYSTEMS, nodes).measure(run, |run, system, nodes| {
         measure(run, system, nodes, (tables, expected))
     })?;
-    Ok(figure(&curves, scale, tables))
-}
-
-fn figure(curves: &[Curve<System, usize, Seen>], scale: u64, tables: Tables) -> Figure {
-    let mut figure = Figure::bars("Distributed join")
-        .of("section 7.2, figure 15")
-        .x(Axis::linear("nodes", ""))
-        .y(Axis::linear("throughput", "million tuples/s"));
-    figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
-    figure.notes = vec![
-        format!(
-            "tables of {} and {} tuples, the paper's divided by {scale}; the time is that of both \
-             sides; the number of matches and a sum over all of them are those of a direct \
-             computation",
-            tables.build, tables.probe
-        ),
-        "every probe tuple has one match; keys are uniform".into(),
-        format!(
-            "segments and items of {} KiB of tuples; tuples for the own node go through the NIC as \
-             well; zero-sided with one flow for each side, transfers of at most 64 KiB",
-            SEGMENT_BYTES >> 10
-        ),
-        "partitioning bounds four cores, whoever moves the bytes: posting costs the CPU-driven \
-         shuffle little, at one WRITE per segment, so that cores beyond four help it up to the link"
-            .into(),
-        "a GPU is four actors that share its memory's bandwidth; the figures of the paper are in \
-         a plot only, its text claims near-linear speed-up and parity of 4 with 8 cores"
-            .into(),
-    ];
-    figure.note(shuffle::dropped(curves, |nodes, lost| {
-        format!("{nodes} nodes: {}", lost.drops)
-    }));
     let at = |curve: usize, nodes| curves[curve].value(nodes, |seen| seen.rate);
     let (own, four, eight) = (at(0, 4), at(1, 4), at(2, 4));
-    figure.claims([
-        claim("zero-sided, 4 nodes over 1 (near-linear)").values([4.0, own / at(0, 1)], "x"),
-        claim("4 nodes: zero-sided, 4 cores over CPU-driven, 8 cores (on par)")
-            .values([1.0, own / eight], "x"),
-        claim("4 nodes: zero-sided over CPU-driven, 4 cores each (paper: at least)")
-            .values([1.0, own / four], "x"),
-    ]);
-    figure
+    let values = values! {
+        scale,
+        build: tables.build,
+        probe: tables.probe,
+        segment_kib: SEGMENT_BYTES >> 10,
+        dropped: shuffle::dropped(&curves, |nodes, lost| format!("{nodes} nodes: {}", lost.drops)),
+        speed_up: own / at(0, 1),
+        over_eight: own / eight,
+        over_four: own / four,
+    };
+    let series = grid::series(&curves, |nodes| nodes as f64, |seen| seen.rate);
+    Ok(Measured::new(series, values))
 }
 
 fn measure(

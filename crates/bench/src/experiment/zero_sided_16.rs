@@ -8,7 +8,7 @@ use super::units::{
     CPU_UNIT_CORES, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, ROW, STORAGE_NODES, Table,
     heterogeneous_units as units, query,
 };
-use crate::figure::{Axis, Figure, Series, claim};
+use crate::figure::{Measured, Series, Values, values};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
@@ -44,10 +44,21 @@ impl Pair {
         let [fixed, balanced] = self.seconds();
         fixed / balanced
     }
+
+    fn values(&self, name: &str) -> Values {
+        values! {
+            name,
+            ratio: self.ratio(),
+            static_times: times(&self.fixed),
+            balanced_times: times(&self.balanced),
+            static_drops: self.fixed.drops,
+            balanced_drops: self.balanced.drops,
+        }
+    }
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let table = Table::for_scale(run.scale)?;
     let of_cores = |cores: u16| {
         let name = format!("a CPU unit of {cores} core(s) instead of {CPU_UNIT_CORES}");
@@ -70,7 +81,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     for (at, (name, units)) in (1..).zip(others) {
         pairs.push((name, pair(&mut run.part(at, 4), &table, &units)?));
     }
-    Ok(figure(&main, &pairs))
+    Ok(measured(&main, &pairs))
 }
 
 /// Bytes per second of the paper's FPGA if its rows were as long as ours: a third of the table in
@@ -96,11 +107,7 @@ fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair> {
     })
 }
 
-fn figure(main: &Pair, others: &[(String, Pair)]) -> Figure {
-    let mut figure = Figure::areas("TPC-H query 1 on FPGA, GPU and CPU")
-        .of("section 7.3, figure 16")
-        .x(Axis::linear("time at scale factor 100", "s"))
-        .y(Axis::linear("bandwidth of the units", "GB/s"));
+fn measured(main: &Pair, others: &[(String, Pair)]) -> Measured {
     let nanos = main.fixed.seconds.max(main.balanced.seconds) * 1e9;
     let end = Instant::ZERO + Duration::from_nanos(nanos as u64);
     let slice = Duration::from_nanos(nanos as u64 / SLICES);
@@ -117,100 +124,48 @@ fn figure(main: &Pair, others: &[(String, Pair)]) -> Figure {
             Series::new(format!("{panel} | {}", unit.name), points)
         })
     });
-    figure.series = series.collect();
-    let ratio = PAPER_STATIC / PAPER_BALANCED;
+    let rates = units(CPU_UNIT_CORES).map(|unit| unit.bytes_per_second() as f64);
+    let slowest = rates.into_iter().fold(f64::INFINITY, f64::min);
+    let [fpga, gpu, cpu] = rates.map(|rate| rate * 1e-9);
+    let links = STORAGE_NODES as f64 * link_rate();
+    let paper_ratio = PAPER_STATIC / PAPER_BALANCED;
     let [fixed, balanced] = main.seconds();
-    figure.claims([
-        claim("static partitioning over load balancing, total time")
-            .values([ratio, main.ratio()], "x"),
-        claim("static partitioning, total time").values([PAPER_STATIC, fixed], "s"),
-        claim("load balancing, total time").values([PAPER_BALANCED, balanced], "s"),
-    ]);
-    for (name, pair) in others {
-        let what = format!("static over balanced with {name}");
-        figure.claims([claim(what).values([ratio, pair.ratio()], "x")]);
-    }
-    figure.notes = notes(main, others);
-    figure
-}
-
-fn notes(main: &Pair, others: &[(String, Pair)]) -> Vec<String> {
-    let storage_links = STORAGE_NODES as f64 * link_rate();
-    let slowest = units(CPU_UNIT_CORES)
-        .iter()
-        .map(UnitModel::bytes_per_second)
-        .min()
-        .unwrap_or(0) as f64;
-    let ratio = PAPER_STATIC / PAPER_BALANCED;
-    let mut notes = vec![
-        format!(
-            "Scale factor {} ({} rows of {ROW} bytes), projected to {SCALE_FACTOR}: what passes \
-             before the first batch stays, the rest grows with the rows. Every answer was the \
-             reference's.",
-            main.fixed.scale_factor, main.fixed.rows
-        ),
-        format!(
-            "Units are models from data sheets, none fitted: FPGA {}, GPU {}, CPU {} GB/s \
-             ({CPU_UNIT_CORES} cores; the paper does not say how many).",
-            rate(0),
-            rate(1),
-            rate(2)
-        ),
-        format!(
-            "{STORAGE_NODES} storage nodes with {FEEDERS_PER_NODE} cores each; items of {} KiB, \
-             rings of {} KiB, a quarter of which a unit takes at a time. Smaller rings \
-             cost bandwidth.",
-            ITEM_SIZE >> 10,
-            RING_BYTES >> 10
-        ),
-        format!(
-            "Why the ratio is what it is: {STORAGE_NODES} storage nodes send {:.1} GB/s of payload \
-             at most, so balancing cannot gain more than {:.2} over a slowest unit of {:.2} GB/s \
-             with a third of the rows; the paper's {ratio:.2} needs one below {:.2} GB/s.",
-            storage_links * 1e-9,
-            storage_links / 3.0 / slowest,
-            slowest * 1e-9,
-            storage_links / 3.0 / ratio * 1e-9
-        ),
-        format!(
-            "What the paper's times say of its units, if rows had {ROW} bytes: FPGA {:.1} GB/s, \
-             all together {:.1} GB/s, less than the storage links carry. Its units were slower \
-             than ours, and not the network but they were the limit. Rows cannot have been \
-             longer than {:.0} bytes, or the links would not have carried them in \
-             {PAPER_BALANCED} s.",
-            implied_fpga_rate() * 1e-9,
-            table_bytes() / PAPER_BALANCED * 1e-9,
-            storage_links * PAPER_BALANCED / (SCALE_FACTOR * 6e6)
-        ),
-        times("as above", main),
-    ];
-    notes.extend(others.iter().map(|(name, pair)| times(name, pair)));
-    notes
-}
-
-fn rate(unit: usize) -> String {
-    let units = units(CPU_UNIT_CORES);
-    format!("{:.2}", units[unit].bytes_per_second() as f64 * 1e-9)
-}
-
-/// When each unit finished, in both runs.
-fn times(name: &str, pair: &Pair) -> String {
-    let each = |outcome: &Outcome| -> String {
-        let units = outcome.units.iter().map(|unit| {
-            let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
-            let seconds = outcome.seconds_at(seconds, SCALE_FACTOR);
-            format!("{} {seconds:.2} s", unit.name)
-        });
-        units.collect::<Vec<_>>().join(", ")
+    let pairs = others.iter().map(|(name, pair)| pair.values(name));
+    let values = values! {
+        paper_ratio, fixed, balanced, fpga, gpu, cpu,
+        paper_static: PAPER_STATIC,
+        paper_balanced: PAPER_BALANCED,
+        ratio: main.ratio(),
+        others: pairs.clone().collect::<Vec<Values>>(),
+        pairs: [main.values("as above")].into_iter().chain(pairs).collect::<Vec<Values>>(),
+        factor: main.fixed.scale_factor,
+        rows: main.fixed.rows,
+        row: ROW,
+        scale_factor: SCALE_FACTOR,
+        cores: CPU_UNIT_CORES,
+        storage: STORAGE_NODES,
+        feeders: FEEDERS_PER_NODE,
+        item_kib: ITEM_SIZE >> 10,
+        ring_kib: RING_BYTES >> 10,
+        links: links * 1e-9,
+        gain_max: links / 3.0 / slowest,
+        slowest: slowest * 1e-9,
+        needed: links / 3.0 / paper_ratio * 1e-9,
+        paper_fpga: implied_fpga_rate() * 1e-9,
+        paper_all: table_bytes() / PAPER_BALANCED * 1e-9,
+        row_max: links * PAPER_BALANCED / (SCALE_FACTOR * 6e6),
     };
-    format!(
-        "Finished with {name}: static {}; balanced {}; ratio {:.2}; packets dropped {} and {}.",
-        each(&pair.fixed),
-        each(&pair.balanced),
-        pair.ratio(),
-        pair.fixed.drops,
-        pair.balanced.drops
-    )
+    Measured::new(series.collect(), values)
+}
+
+/// When each unit finished.
+fn times(outcome: &Outcome) -> String {
+    let units = outcome.units.iter().map(|unit| {
+        let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
+        let seconds = outcome.seconds_at(seconds, SCALE_FACTOR);
+        format!("{} {seconds:.2} s", unit.name)
+    });
+    units.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

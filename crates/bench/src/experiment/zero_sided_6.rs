@@ -6,7 +6,7 @@
 //! sides: flows with four transfers in flight, and one core that posts neighbouring items at once.
 
 use crate::baseline::one_sided::{self, Driving, Words};
-use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::figure::{Measured, values};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::one_to_one::{self, Flows};
 use crate::harness::{Result, Run};
@@ -79,8 +79,8 @@ impl Mover {
     }
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let counts: &[u32] = run.scale.pick(&[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
     let millis = Duration::from_millis;
     let length: Length = run.scale.pick((millis(1), 4), (millis(5), 10));
@@ -100,12 +100,12 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let most = *counts.last().unwrap_or(&1);
     let in_host = MOVERS[1].0;
     let in_host = in_host.goodput(run, (most, 4 * KIB), Words::Host, length)?;
-    Ok(figure(&curves, most, in_host / 1e9))
+    Ok(measured(&curves, most, in_host / 1e9))
 }
 
 type Curves = [Curve<(Mover, u32), u32, f64>];
 
-fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
+fn measured(curves: &Curves, most: u32, in_host: f64) -> Measured {
     let line_rate = one_to_one::line_rate() / 1e9;
     let at = |mover: usize, count: u32| {
         let curve = curves
@@ -116,56 +116,16 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
         })
     };
     let (switch, one, four) = (at(0, most), at(1, most), at(2, most));
-    let mut figure = Figure::lines("1:1 transfers between GPUs: by the switch and by CPU cores")
-        .of("section 7.1, figure 6")
-        .x(Axis::log("concurrent flows", ""))
-        .y(Axis::linear("goodput", "GB/s"));
-    // "Line rate": what remains after headers and Ethernet.
-    figure.paper = vec![PaperMark::level(line_rate)];
-    figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
-    let reach =
-        format!("1:1 flows reach line rate: {most} flows of 4 KiB items, share of line rate");
-    let several = format!(
-        "several cores are needed to be comparable: 4 cores over zero-sided, {most} flows of 4 KiB \
-         items"
-    );
-    figure.claims([
-        claim(reach)
-            .at("section 1, contributions (2)")
-            .values([1.0, switch / line_rate], ""),
-        claim(
-            "zero-sided is equal or better than CPU-driven: 4 KiB items, over the best of 1 and 4 \
-             cores",
-        )
-        .at("figure 1 (a), caption")
-        .values([1.0, switch / one.max(four)], ""),
-        claim(
-            "4 KiB items scale perfectly with the flows: goodput per flow of 4 flows, over that \
-             of 1 flow",
-        )
-        .values([1.0, at(0, 4) / 4.0 / at(0, 1)], ""),
-        claim(several).values([1.0, four / switch], ""),
-    ]);
-    figure.notes = vec![
-        format!(
-            "Section 7.1 says that one core does not suffice for 4 KiB items and gives no number: \
-             here it reaches {one:.2} GB/s with {most} flows, {:.2} of zero-sided; if heads and \
-             tails lay in the host's memory, {in_host:.2} GB/s.",
-            one / switch
-        ),
-        format!(
-            "Line rate is {line_rate:.2} GB/s: what headers and Ethernet leave of 100 Gbit/s at an \
-             MTU of 1024 bytes (section 4)."
-        ),
-        "Memory of a GPU is modelled as memory of its node behind the same PCIe link; kernels cost \
-         nothing and are never slower than the link."
-            .into(),
-        "A core looks at a head by a load over PCIe (the buffers are the GPUs'), posts a WRITE per \
-         item and one of the head, and learns the consumer's tail by a READ; `batching` moves \
-         up to 128 KiB at once."
-            .into(),
-    ];
-    figure
+    let values = values! {
+        line_rate, most, one, in_host,
+        share: switch / line_rate,
+        over_best: switch / one.max(four),
+        scaling: at(0, 4) / 4.0 / at(0, 1),
+        four_cores: four / switch,
+        one_share: one / switch,
+    };
+    let series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
+    Measured::new(series, values)
 }
 
 #[cfg(test)]

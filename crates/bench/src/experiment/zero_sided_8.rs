@@ -7,7 +7,7 @@ use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
-use crate::figure::{Axis, Figure, claim};
+use crate::figure::{Measured, Values, values};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
@@ -65,8 +65,8 @@ const SYSTEMS: [(System, &str); 2] = [
     (System::Put, "put (like NVSHMEM)"),
 ];
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {
         let kernels = (KERNELS * nodes) as u64;
@@ -78,7 +78,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         };
         measure(run, system, nodes, plan)
     })?;
-    Ok(figure(&curves, bytes_per_node))
+    Ok(measured(&curves, bytes_per_node))
 }
 
 /// Time of a kernel to fill an item: the kernels of a GPU share its memory, which is written once.
@@ -87,45 +87,27 @@ fn fill_time() -> Duration {
     Duration::from_nanos((bytes * 1_000_000_000).div_ceil(devices::GPU_MEMORY_BYTES_PER_SECOND))
 }
 
-fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure {
-    let mut figure = Figure::bars("GPU-to-GPU shuffle")
-        .of("section 7.1, figure 8")
-        .x(Axis::linear("nodes", ""))
-        .y(Axis::linear("bandwidth per node", "GB/s"));
-    figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
-    figure.notes = vec![
-        format!(
-            "{KERNELS} kernels per node, items of {} KiB, {} MiB from every node, to all nodes in \
-             turn and to itself through the NIC as well, in both systems",
-            ITEM_BYTES >> 10,
-            bytes_per_node >> 20
-        ),
-        "puts are best case: no coordination, four in flight per kernel, posted at the cost of a \
-         CPU core; what they leave in memory in the end is checked"
-            .into(),
-        "zero-sided: one item per transfer, two transfers at a time per consumer, all items checked"
-            .into(),
-        "GPUs are actors that are charged for their memory's bandwidth; a GPU has the PCIe link of \
-         the node's NIC"
-            .into(),
-        "bandwidth is that between the first and the last tenth of the bytes to arrive; a put has \
-         arrived when the kernel has its completion"
-            .into(),
-    ];
-    figure.note(shuffle::dropped(curves, |nodes, lost| {
+fn measured(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Measured {
+    let [zero_sided, put] = curves else {
+        unreachable!("there are two systems");
+    };
+    let points = zero_sided.points.iter().zip(put.values(|seen| seen.rate));
+    let points = points.map(|((nodes, own), other)| {
+        values! { nodes: *nodes, gain: own.rate / other }
+    });
+    let dropped = shuffle::dropped(curves, |nodes, lost| {
         let (drops, queue) = (lost.drops, lost.queue_bytes_max);
         format!("{nodes} nodes: {drops} (queue up to {queue} B)")
-    }));
-    let [zero_sided, put] = curves else {
-        return figure;
+    });
+    let values = values! {
+        dropped,
+        kernels: KERNELS,
+        item_kib: ITEM_BYTES >> 10,
+        mib: bytes_per_node >> 20,
+        points: points.collect::<Vec<Values>>(),
     };
-    for ((nodes, own), other) in zero_sided.points.iter().zip(put.values(|seen| seen.rate)) {
-        figure.claims([
-            claim(format!("zero-sided over put, {nodes} nodes (almost equal)"))
-                .values([1.0, own.rate / other], "x"),
-        ]);
-    }
-    figure
+    let series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
+    Measured::new(series, values)
 }
 
 fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: PutPlan) -> Result<Seen> {

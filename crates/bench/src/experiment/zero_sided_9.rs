@@ -10,7 +10,7 @@ use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
-use crate::figure::{Axis, Figure, claim};
+use crate::figure::{Measured, Values, values};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
@@ -70,56 +70,31 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Collective, "collective (like MPI)"),
 ];
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let all = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
     let (sizes, bytes): (&[usize], u64) = run
         .scale
         .pick((&[16, 256, 4096], 128 << 20), (&all, 256 << 20));
     let curves = Grid::new(&SYSTEMS, sizes)
         .measure(run, |run, system, size| measure(run, system, size, bytes))?;
-    Ok(figure(&curves, bytes))
+    Ok(measured(&curves, bytes))
 }
 
-fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
-    let mut figure = Figure::lines("CPU-to-CPU shuffle between four nodes")
-        .of("section 7.1, figure 9")
-        .x(Axis::log("tuple size", "B"))
-        .y(Axis::linear("bandwidth per node", "GB/s"));
-    figure.series = grid::series(curves, |size| size as f64, |seen| seen.rate);
-    figure.notes = vec![
-        format!(
-            "{NODES} nodes, {WORKERS} workers each that produce and consume on one core; {} MiB of \
-             tuples in all; every tuple is checked, byte by byte, at its destination",
-            bytes >> 20
-        ),
-        "Spark is left out: its cost is that of a whole query engine, not of a shuffle".into(),
-        "the CPU-driven shuffle is best case: it never waits where it could go on".into(),
-        "the collective shuffle is best case: no rendezvous but its barrier; 64 KiB per pair and \
-         round; tuples for the own node go through the NIC as in the other systems, where an MPI \
-         would take shared memory"
-            .into(),
-        "zero-sided and CPU-driven have 5 MiB of rings for each worker; longer ones bring the \
-         zero-sided shuffle closer to the link"
-            .into(),
-        "transfers of at most 64 KiB, up to four under way to each of sixteen consumers".into(),
-        "bandwidth is that between the first and the last tenth of the bytes to arrive".into(),
-        "the paper gives no numbers in its text, only that zero-sided RDMA is always fastest"
-            .into(),
-    ];
-    figure.note(shuffle::dropped(curves, |size, lost| {
-        format!("{size} B: {}", lost.drops)
-    }));
-    // Ratio of zero-sided to each of the other systems, where the two are closest.
-    for other in &curves[1..] {
-        let what = format!(
-            "zero-sided over {}, tuple size with the least gain (paper: at least)",
-            other.name
-        );
-        let ours = curves[0].least_gain(other, |seen| seen.rate);
-        figure.claims([claim(what).values([1.0, ours], "x")]);
-    }
-    figure
+fn measured(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Measured {
+    let others = curves[1..].iter().map(|other| {
+        let gain = curves[0].least_gain(other, |seen| seen.rate);
+        values! { name: &other.name, gain }
+    });
+    let values = values! {
+        nodes: NODES,
+        workers: WORKERS,
+        mib: bytes >> 20,
+        dropped: shuffle::dropped(curves, |size, lost| format!("{size} B: {}", lost.drops)),
+        others: others.collect::<Vec<Values>>(),
+    };
+    let series = grid::series(curves, |size| size as f64, |seen| seen.rate);
+    Measured::new(series, values)
 }
 
 fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> Result<Seen> {

@@ -3,7 +3,7 @@
 //! 1:1 flows of one transfer at a time between four nodes, all active at once, in a switch whose
 //! programs fit the first Tofino. Every item is checked.
 
-use crate::figure::{Axis, Figure, claim};
+use crate::figure::{Measured, values};
 use crate::harness::drive::{Until, drive};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Result, Run};
@@ -182,8 +182,8 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
-/// Measures and draws the figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure.
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let all = [1, 10, 100, 500, 1000, 1500];
     let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));
     let systems = [((), "1 KiB items")];
@@ -191,27 +191,8 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         Grid::new(&systems, counts).measure(run, |run, (), flows| goodput(run, flows, items))?;
     let most = counts[counts.len() - 1];
     let (registers, tables) = state_of_one(most)?;
-    let mut figure =
-        Figure::lines("Concurrent 1:1 flows in one switch within the budget of Tofino 1")
-            .of("section 4")
-            .x(Axis::log("concurrent flows", ""))
-            .y(Axis::linear("goodput of all flows", "GB/s"));
-    figure.series = grid::series(&curves, f64::from, |goodput| *goodput);
-    figure.claims([
-        claim("concurrent flows that fit, at least").values([1500., most.into()], "flows"),
-        claim("register memory of one flow").values([50., registers], "B"),
-        claim("table memory of one flow").values([700., tables], "B"),
-    ]);
-    figure.note(
-        "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
-         which refuses what does not fit.",
-    );
-    figure.note(
-        "Registers: eight slots for transfers that wait to be committed and six lanes of 20 cells \
-         each make most of the difference to the paper, which has one transfer under way and \
-         keeps a connection's addresses in tables.",
-    );
-    Ok(figure)
+    let series = grid::series(&curves, f64::from, |goodput| *goodput);
+    Ok(Measured::new(series, values! { most, registers, tables }))
 }
 
 #[cfg(test)]

@@ -1,19 +1,26 @@
 //! A figure: curves, claims and notes, and its output formats.
 //!
-//! `csv` writes the curves for programs, `svg` draws them, `claims` tabulates the paper's claims
-//! beside our results. [`crate::report`] puts everything into one page.
+//! `text` makes it of what was measured and of what its table says. `csv` writes the curves for
+//! programs, `svg` draws them, `claims` tabulates the paper's claims beside our results.
+//! [`crate::report`] puts everything into one page.
 
 mod claims;
 mod csv;
 mod svg;
+mod text;
+mod values;
 
 pub use claims::{claims_csv, claims_table, wrapped};
 pub(crate) use claims::{ratio, short};
+pub use text::{FigureText, Measured};
+pub(crate) use values::values;
+pub use values::{Value, Values};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An axis: a quantity and its unit.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Axis {
     /// The quantity, such as "item size".
     pub label: String,
@@ -34,10 +41,11 @@ pub struct Series {
 }
 
 /// How a figure is drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drawing {
     /// Lines with a marker at each point.
+    #[default]
     Lines,
     /// Bars side by side, one group per x.
     Bars,
@@ -101,29 +109,9 @@ pub struct Figure {
     pub notes: Vec<String>,
     /// The seed of the simulator.
     pub seed: u64,
-    /// Source of the claims that do not name one of their own.
-    #[serde(skip)]
-    pub source: String,
 }
 
 impl Axis {
-    /// A linear axis.
-    pub fn linear(label: &str, unit: &str) -> Self {
-        Self {
-            label: label.into(),
-            unit: unit.into(),
-            log: false,
-        }
-    }
-
-    /// A logarithmic axis.
-    pub fn log(label: &str, unit: &str) -> Self {
-        Self {
-            log: true,
-            ..Self::linear(label, unit)
-        }
-    }
-
     /// The label, with the unit in brackets.
     pub fn title(&self) -> String {
         if self.unit.is_empty() {
@@ -134,74 +122,10 @@ impl Axis {
     }
 }
 
-/// A claim with its figure's source and no values yet.
-pub fn claim(what: impl Into<String>) -> Claim {
-    Claim {
-        what: what.into(),
-        source: String::new(),
-        paper: f64::NAN,
-        ours: f64::NAN,
-        unit: String::new(),
-    }
-}
-
 impl Claim {
-    /// Sets the paper's value and ours, both in `unit`.
-    #[must_use]
-    pub fn values(self, [paper, ours]: [f64; 2], unit: &str) -> Self {
-        let unit = unit.into();
-        Self {
-            paper,
-            ours,
-            unit,
-            ..self
-        }
-    }
-
-    /// Sets a source that differs from the figure's.
-    #[must_use]
-    pub fn at(self, source: &str) -> Self {
-        let source = source.into();
-        Self { source, ..self }
-    }
-
     /// Our value divided by the paper's.
     pub fn ratio(&self) -> f64 {
         self.ours / self.paper
-    }
-}
-
-impl PaperMark {
-    /// A level in all panels.
-    pub fn level(y: f64) -> Self {
-        Self::level_in("", y)
-    }
-
-    /// A level in one panel.
-    pub fn level_in(panel: &str, y: f64) -> Self {
-        Self {
-            panel: panel.into(),
-            x: None,
-            curve: String::new(),
-            y,
-        }
-    }
-
-    /// A point in one panel, or in all panels if `panel` is empty.
-    pub fn point_in(panel: &str, (x, y): (f64, f64)) -> Self {
-        Self {
-            x: Some(x),
-            ..Self::level_in(panel, y)
-        }
-    }
-
-    /// Assigns the mark to one curve.
-    #[must_use]
-    pub fn of_curve(self, curve: &str) -> Self {
-        Self {
-            curve: curve.into(),
-            ..self
-        }
     }
 }
 
@@ -236,74 +160,6 @@ pub fn panel_and_name(name: &str) -> (&str, &str) {
 }
 
 impl Figure {
-    /// A figure without axes and curves. Its name and seed are set later by the experiment.
-    fn new(title: impl Into<String>, drawing: Drawing) -> Self {
-        Self {
-            name: String::new(),
-            title: title.into(),
-            x: Axis::linear("", ""),
-            y: Axis::linear("", ""),
-            drawing,
-            x_names: Vec::new(),
-            y_per_panel: false,
-            series: Vec::new(),
-            paper: Vec::new(),
-            claims: Vec::new(),
-            notes: Vec::new(),
-            seed: 0,
-            source: String::new(),
-        }
-    }
-
-    /// A figure of lines.
-    pub fn lines(title: impl Into<String>) -> Self {
-        Self::new(title, Drawing::Lines)
-    }
-
-    /// A figure of bars.
-    pub fn bars(title: impl Into<String>) -> Self {
-        Self::new(title, Drawing::Bars)
-    }
-
-    /// A figure of stacked areas.
-    pub fn areas(title: impl Into<String>) -> Self {
-        Self::new(title, Drawing::Areas)
-    }
-
-    /// Sets the horizontal axis.
-    #[must_use]
-    pub fn x(self, x: Axis) -> Self {
-        Self { x, ..self }
-    }
-
-    /// Sets the vertical axis.
-    #[must_use]
-    pub fn y(self, y: Axis) -> Self {
-        Self { y, ..self }
-    }
-
-    /// Sets `source`, the part of the paper that makes the claims.
-    #[must_use]
-    pub fn of(self, source: impl Into<String>) -> Self {
-        let source = source.into();
-        Self { source, ..self }
-    }
-
-    /// Adds claims of the paper beside the measurements.
-    pub fn claims(&mut self, claims: impl IntoIterator<Item = Claim>) {
-        for mut claim in claims {
-            if claim.source.is_empty() {
-                claim.source.clone_from(&self.source);
-            }
-            self.claims.push(claim);
-        }
-    }
-
-    /// Adds something that a reader must know.
-    pub fn note(&mut self, text: impl Into<String>) {
-        self.notes.push(text.into());
-    }
-
     /// The x values of all curves, ascending, without duplicates.
     fn xs(&self) -> Vec<f64> {
         let points = self.series.iter().flat_map(|series| &series.points);

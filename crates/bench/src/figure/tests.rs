@@ -54,7 +54,6 @@ fn figure(drawing: Drawing) -> Figure {
         ],
         notes: Vec::new(),
         seed: 1,
-        source: String::new(),
     }
 }
 

@@ -14,12 +14,20 @@ fn claim(what: &str, paper: f64, ours: f64) -> Claim {
     }
 }
 
+fn axis(label: &str, unit: &str) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        log: unit == "B",
+    }
+}
+
 fn figure(name: &str, claims: Vec<Claim>) -> Figure {
     Figure {
         name: name.into(),
         title: "Goodput <of> \"nothing\" & all".into(),
-        x: Axis::log("item size", "B"),
-        y: Axis::linear("goodput", "GB/s"),
+        x: axis("item size", "B"),
+        y: axis("goodput", "GB/s"),
         drawing: Drawing::Lines,
         y_per_panel: false,
         x_names: Vec::new(),
@@ -27,11 +35,15 @@ fn figure(name: &str, claims: Vec<Claim>) -> Figure {
             name: "ours & <theirs>".into(),
             points: vec![(64.0, 1.0), (4096.0, 11.5)],
         }],
-        paper: vec![PaperMark::level(12.0)],
+        paper: vec![PaperMark {
+            panel: String::new(),
+            x: None,
+            curve: String::new(),
+            y: 12.0,
+        }],
         claims,
         notes: vec!["scale: <small> & \"short\"".into()],
         seed: 7,
-        source: String::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
 use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
+use crate::figure::{Values, values};
 use crate::harness::drive::OrFailed;
 use crate::harness::metered::{Outbox, after};
 use crate::harness::tally::{self, Shared, Span, Tally};
@@ -105,6 +106,22 @@ pub struct Course {
     pub moves: (usize, u64),
     /// The best fixed split at the end of the scenario: share on the DPU and operations per second.
     pub best: (f64, f64),
+}
+
+impl Course {
+    /// What claims and notes say of it.
+    pub fn values(&self) -> Values {
+        values! {
+            name: self.scenario.name(),
+            over_best: self.reached / self.best.1,
+            reached: self.reached / 1e6,
+            offload: self.offload * 100.0,
+            moves: self.moves.0,
+            entries: self.moves.1,
+            best_offload: self.best.0 * 100.0,
+            best: self.best.1 / 1e6,
+        }
+    }
 }
 
 /// The slowdown of the DPU in a scenario, if there is one.

@@ -1,9 +1,9 @@
-//! The paper's claims beside our results.
+//! What the texts of the figures say of the results.
 
 use super::figures::Row;
 use super::shape::Bytes;
 use super::sweep::{self, Curve, best};
-use crate::figure::{Figure, claim};
+use crate::figure::{Values, values};
 
 /// The basis of a figure's claims: its row, its curves, and the single-thread curves that several
 /// threads are compared with.
@@ -34,25 +34,19 @@ impl Seen<'_> {
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
-    /// How much the bandwidth still changes at the end of the sweep.
-    pub fn steadiness(&self) -> String {
+    /// The most data of the sweep, and how much its last step still changes the bandwidth.
+    pub fn steadiness(&self) -> (u64, f64) {
         let drawn = match self.row.is_single {
             true => best(self.curves.iter().collect(), 3),
             false => self.row.best_of_paper(self.curves),
         };
         let change = most(drawn.iter().map(|curve| curve.last_change().abs()));
         let last = drawn.first().and_then(|curve| curve.points.last());
-        let last = last.map_or(0, |point| point.0 as u64);
-        format!(
-            "The last step, to {} of data, changes the three best curves by at most {:.1} %; more \
-             data was not sent.",
-            Bytes(last),
-            100.0 * change
-        )
+        (last.map_or(0, |point| point.0 as u64), change)
     }
 
     /// The best sizes, and the best layouts.
-    fn chosen(&self) -> String {
+    pub fn chosen(&self) -> String {
         let names = |curves: Vec<&Curve>| {
             let names = curves.into_iter().map(|curve| self.row.name(&curve.shape));
             names.collect::<Vec<_>>().join(", ")
@@ -80,8 +74,6 @@ fn peak<'a>(curves: &[&'a Curve]) -> (f64, f64, Option<&'a Curve>) {
     })
 }
 
-const RATE: &str = "MiB/s";
-
 /// The bytes of a curve's whole buffer, in KiB.
 fn buffer_kib(curve: Option<&Curve>, halves: u64) -> f64 {
     curve.map_or(f64::NAN, |curve| {
@@ -89,27 +81,21 @@ fn buffer_kib(curve: Option<&Curve>, halves: u64) -> f64 {
     })
 }
 
-pub fn claims_4a(figure: &mut Figure, seen: &Seen<'_>) {
-    let (data, rate, curve) = seen.peak();
-    figure.claims([
-        claim("the best with any single buffer").values([5615.4, rate], RATE),
-        claim("the buffer with which it is reached").values([2048.0, buffer_kib(curve, 2)], "KiB"),
-    ]);
+pub fn values_4a(seen: &Seen<'_>) -> Values {
+    let (data, best, curve) = seen.peak();
     let small = seen
         .curves
         .iter()
         .filter(|curve| 2 * curve.shape.bytes < 64 << 10);
-    let small = most(small.map(|curve| curve.peak().1));
-    let note = format!(
-        "The best is reached with data of {}. No buffer below 64 KiB comes beyond {small:.0} MiB/s \
-         (paper: they \"perform poorly\"). A package is copied, then written, then the next is \
-         copied: that the two never overlap is what halves the bandwidth, there and here.",
-        Bytes(data as u64)
-    );
-    figure.note(note);
+    values! {
+        best,
+        best_kib: buffer_kib(curve, 2),
+        best_data: Bytes(data as u64).to_string(),
+        small: most(small.map(|curve| curve.peak().1)),
+    }
 }
 
-pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
+pub fn values_4b(seen: &Seen<'_>) -> Values {
     // The fraction by which a curve falls with its last doubling before the data is half the
     // buffer.
     let falls = |of: fn(&Curve) -> &[(f64, f64)]| -> Vec<(u64, f64)> {
@@ -124,12 +110,6 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
     let written = falls(|curve| &curve.written);
     let falling = |falls: &[(u64, f64)]| falls.iter().filter(|fall| fall.1 > 0.0).count();
     let share = |falls: &[(u64, f64)]| falling(falls) as f64 / falls.len() as f64;
-    figure.claims([
-        claim("curves that fall at half the buffer, time until all is written")
-            .values([1.0, share(&written)], ""),
-        claim("curves that fall at half the buffer, time until all is consumed")
-            .values([1.0, share(&consumed)], ""),
-    ]);
     let listed = |falls: &[(u64, f64)]| {
         let parts = falls.iter().map(|&(buffer, fall)| {
             let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
@@ -137,47 +117,30 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
         });
         parts.collect::<Vec<_>>().join(", ")
     };
-    let (_, rate, curve) = seen.peak();
-    let note = format!(
-        "From the last power of two below half the buffer to half of it the bandwidth until all is \
-         written changes by: {}. Until all is consumed: {}. At half the buffer a second package is \
-         needed, as there is a header, and it is sent when the first has been copied out and \
-         cleared and notice has come. Who stops the clock with the last WRITE sees a cliff there, \
-         since only from there on the consumption of a package is within the time; who stops it \
-         when all is consumed sees one step less in the rise. The paper's cliff looks like the \
-         first; it does not tell which end it takes. The best until all is consumed is {rate:.0} \
-         MiB/s with a buffer of {}; the paper gives no number.",
-        listed(&written),
-        listed(&consumed),
-        Bytes(buffer_kib(curve, 2) as u64 * 1024),
-    );
-    figure.note(note);
+    let (_, best, curve) = seen.peak();
+    values! {
+        best,
+        falls_written: share(&written),
+        falls_consumed: share(&consumed),
+        written: listed(&written),
+        consumed: listed(&consumed),
+        best_buffer: Bytes(buffer_kib(curve, 2) as u64 * 1024).to_string(),
+    }
 }
 
-pub fn claims_5a(figure: &mut Figure, seen: &Seen<'_>) {
-    let (data, rate, _) = seen.peak();
-    figure.claims([
-        claim("one thread and 1 receive buffer: the best").values([5250.0, rate], RATE),
-        claim("the data with which it is reached").values([512.0, data / 1024.0], "KiB"),
-        claim("with data of 512 KiB").values([5250.0, seen.best_at(512 << 10)], RATE),
-    ]);
-    let (_, of_all, curve) = peak(&seen.curves.iter().collect::<Vec<_>>());
-    let with = curve.map_or_else(String::new, |curve| seen.row.name(&curve.shape));
-    let plateau = "With 1 receive buffer the curves rise to a plateau and stay there; in the paper \
-        they fall again behind 512 KiB, for which it names headers and latency. Both are in the \
-        model and cost less than that. What is not in the model is that data which is sent ten \
-        times over, as the paper does, is in a cache as long as it is small.";
-    let note = format!(
-        "With more than one receive buffer the best is {of_all:.0} MiB/s ({with}): a thread that \
-         waits for the end of its own WRITE only when it needs that part of the send buffer again \
-         copies while the NIC sends. In the paper more receive buffers bring a single thread \
-         nothing."
-    );
-    figure.notes.extend([seen.chosen(), plateau.into(), note]);
+pub fn values_5a(seen: &Seen<'_>) -> Values {
+    let (data, best, _) = seen.peak();
+    let (_, best_of_all, curve) = peak(&seen.curves.iter().collect::<Vec<_>>());
+    values! {
+        best, best_of_all,
+        best_data_kib: data / 1024.0,
+        at_512_kib: seen.best_at(512 << 10),
+        with: curve.map_or_else(String::new, |curve| seen.row.name(&curve.shape)),
+    }
 }
 
-pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
-    let (_, rate, _) = seen.peak();
+pub fn values_5b(seen: &Seen<'_>) -> Values {
+    let (_, best, _) = seen.peak();
     let data = seen.curves.first().map_or(&[][..], |curve| &curve.points);
     let data = data.iter().map(|point| point.0 as u64);
     // The point from which threads are permanently better.
@@ -189,57 +152,31 @@ pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
         .filter(|&at| at > worse)
         .min()
         .map_or(f64::NAN, |at| at as f64);
-    figure.claims([
-        claim("3 threads and 3 receive buffers: the best").values([7100.0, rate], RATE),
-        claim("with data of 512 KiB").values([3000.0, seen.best_at(512 << 10)], RATE),
-        claim("the least data with which threads are better than one")
-            .values([64.0, better / sweep::MIB], "MiB"),
-    ]);
-    let note = format!(
-        "One thread with 1 receive buffer has {:.0} MiB/s with data of 512 KiB. Starting the \
-         threads costs 18 us each, and data that fits one package is one thread's: that is why \
-         small data is slower. The threads fill the wire here; what keeps the paper's at 7100 \
-         MiB/s it does not tell, and the model knows nothing but the wire that they share.",
-        seen.beside_at(512 << 10)
-    );
-    figure.notes.extend([seen.chosen(), note]);
+    values! {
+        best,
+        at_512_kib: seen.best_at(512 << 10),
+        better_mib: better / sweep::MIB,
+        beside: seen.beside_at(512 << 10),
+    }
 }
 
-pub fn claims_6a(figure: &mut Figure, seen: &Seen<'_>) {
-    let (data, rate, _) = seen.peak();
+pub fn values_6a(seen: &Seen<'_>) -> Values {
+    let (data, best, _) = seen.peak();
     let drawn = seen.row.best_of_paper(seen.curves);
     let good = |curve: &&&Curve| (256 << 10..=1 << 20).contains(&curve.shape.bytes);
-    let good = drawn.iter().filter(good).count();
     let written = drawn.iter().flat_map(|curve| &curve.written);
     let written = written.filter(|point| point.0 == sweep::MIB);
-    let until = most(written.map(|point| point.1));
-    figure.claims([
-        claim("one thread and 2 receive buffers: the best").values([5100.0, rate], RATE),
-        claim("with data of 1 MiB").values([5100.0, seen.best_at(1 << 20)], RATE),
-        claim("the data with which the best is reached").values([1024.0, data / 1024.0], "KiB"),
-        claim("with data of 1 MiB, time until all is written").values([5100.0, until], RATE),
-        claim("of the three best sizes, those of 256 KiB to 1 MiB").values([3.0, good as f64], ""),
-    ]);
-    let note = "The sender copies, the wire carries and the receiver copies and clears at the same \
-                time, each another package, so that more data comes ever nearer to the slowest of \
-                the three; in the paper more data than 1 MiB brings less. Two buffers of 512 KiB \
-                and more have nothing to overlap with little data: that is why smaller ones have \
-                the larger areas here.";
-    figure.notes.extend([seen.chosen(), note.into()]);
+    values! {
+        best,
+        at_1_mib: seen.best_at(1 << 20),
+        best_data_kib: data / 1024.0,
+        written_at_1_mib: most(written.map(|point| point.1)),
+        good: drawn.iter().filter(good).count(),
+    }
 }
 
-pub fn claims_6b(figure: &mut Figure, seen: &Seen<'_>) {
-    let (_, rate, _) = seen.peak();
+pub fn values_6b(seen: &Seen<'_>) -> Values {
+    let (_, best, _) = seen.peak();
     let (_, one, _) = peak(&seen.beside.iter().collect::<Vec<_>>());
-    figure.claims([
-        claim("3 threads and 6 receive buffers: the best").values([5900.0, rate], RATE),
-        claim("gain over one thread and 2 receive buffers").values([1.14, rate / one], ""),
-    ]);
-    let note = format!(
-        "One thread has {one:.0} MiB/s at best. Every word has one writer here, so that no thread \
-         polls under a lock that the NIC waits for, and every channel has a queue pair of its own: \
-         threads gain until the wire is full. The paper names the management of threads as what \
-         keeps it from that."
-    );
-    figure.notes.extend([seen.chosen(), note]);
+    values! { best, one, gain: best / one }
 }

@@ -16,7 +16,7 @@ use super::figures::{ROWS, Row};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{Curve, MIB, best};
 use super::testbed;
-use crate::figure::{Figure, Series};
+use crate::figure::{Figure, Measured, Series, Values};
 use crate::harness::drive::OrFailed;
 use crate::harness::{Result, Run, Scale};
 use core::hint::black_box;
@@ -73,24 +73,24 @@ pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure> {
         });
     }
     let memcpy = memcpy(&source);
-    let mut figure = row.empty_figure();
-    figure.title.push_str(", on this machine");
-    figure.series = row.drawn(&curves);
+    let mut series = row.drawn(&curves);
     let ends = [data.first(), data.last()].into_iter().flatten();
     let line = Series::new("memcpy", ends.map(|&at| (at as f64, memcpy)));
-    let panels = figure.series.iter().map(|one| one.panel().0.to_owned());
+    let panels = series.iter().map(|one| one.panel().0.to_owned());
     let mut panels: Vec<String> = panels.collect();
     panels.dedup();
     for panel in panels {
         let line = line.clone();
-        figure.series.push(match panel.as_str() {
+        series.push(match panel.as_str() {
             "" => line,
             panel => line.in_panel(panel),
         });
     }
+    let name = format!("{}-embedded", row.name);
+    let measured = Measured::new(series, Values::default());
+    let mut figure = row.text().axes(&name, run.seed, measured);
+    figure.title.push_str(", on this machine");
     figure.notes = notes(row, run.scale, &curves, memcpy);
-    figure.name = format!("{}-embedded", row.name);
-    figure.seed = run.seed;
     Ok(figure)
 }
 

@@ -3,7 +3,7 @@
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
-use crate::figure::{Axis, Figure, PaperMark, Series};
+use crate::figure::{FigureText, Measured, Series, Values};
 use crate::harness::{Result, Run, Scale};
 
 /// Threads at each end, and the total number of receive buffers.
@@ -13,10 +13,6 @@ pub type Layout = (u8, u8);
 pub struct Row {
     /// Its name on the command line.
     pub name: &'static str,
-    /// A title in words.
-    pub title: &'static str,
-    /// Where the paper makes the claims.
-    source: &'static str,
     /// How data is transferred; raw data is not consumed.
     pub way: Way,
     /// Whether it is a single buffer, which is halved.
@@ -27,9 +23,8 @@ pub struct Row {
     paper: Layout,
     /// Receive buffers of one thread, to compare threads with: the paper's best.
     beside: Option<u8>,
-    /// The paper's values: panel, bytes of data or a level, and MiB per second.
-    marks: &'static [(&'static str, Option<f64>, f64)],
-    claims: fn(&mut Figure, &Seen<'_>),
+    /// What the figure's text says of the results, beside what that of every figure says.
+    values: fn(&Seen<'_>) -> Values,
 }
 
 const ONE: &[Layout] = &[(1, 1)];
@@ -41,91 +36,67 @@ const THREADS: &[Layout] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7,
 /// Each thread has two (section 4.2.1), and there are at most seven.
 const THREADS_CONSUMING: &[Layout] = &[(1, 2), (2, 4), (3, 6)];
 
-/// The panel of the paper's layout in figure 5b.
-const THREE: &str = "3 threads with 3 receive buffers";
-
 /// Figures 4a, 4b, 5a, 5b, 6a and 6b.
 pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-4a",
-        title: "Messages through a single buffer, nobody consumes",
-        source: "section 4.1, figure 4a",
         way: Way::Raw,
         is_single: true,
         layouts: [ONE, ONE],
         paper: (1, 1),
         beside: None,
-        marks: &[("", None, 5615.4)],
-        claims: claims::claims_4a,
+        values: claims::values_4a,
     },
     Row {
         name: "communication-4b",
-        title: "Messages through a single buffer, consumed",
-        source: "section 4.2, figure 4b",
         way: Way::Single,
         is_single: true,
         layouts: [ONE, ONE],
         paper: (1, 1),
         beside: None,
-        marks: &[],
-        claims: claims::claims_4b,
+        values: claims::values_4b,
     },
     Row {
         name: "communication-5a",
-        title: "Messages through several receive buffers, nobody consumes",
-        source: "section 4.1, figure 5a",
         way: Way::Raw,
         is_single: false,
         layouts: [ONE_THREAD.split_at(2).0, ONE_THREAD],
         paper: (1, 1),
         beside: None,
-        marks: &[("1 receive buffer", None, 5250.0)],
-        claims: claims::claims_5a,
+        values: claims::values_5a,
     },
     Row {
         name: "communication-5b",
-        title: "Messages of several threads, nobody consumes",
-        source: "section 4.1.1, figure 5b",
         way: Way::Raw,
         is_single: false,
         layouts: [&[(2, 2), (3, 3), (4, 4)], THREADS],
         paper: (3, 3),
         beside: Some(1),
-        marks: &[
-            (THREE, None, 7100.0),
-            (THREE, Some((512 << 10) as f64), 3000.0),
-        ],
-        claims: claims::claims_5b,
+        values: claims::values_5b,
     },
     Row {
         name: "communication-6a",
-        title: "Messages through several receive buffers, consumed",
-        source: "section 4.2, figure 6a",
         way: Way::Multi,
         is_single: false,
         layouts: [ONE_THREAD.split_at(3).0, ONE_THREAD],
         paper: (1, 2),
         beside: None,
-        marks: &[("2 receive buffers", None, 5100.0)],
-        claims: claims::claims_6a,
+        values: claims::values_6a,
     },
     Row {
         name: "communication-6b",
-        title: "Messages of several threads, consumed",
-        source: "section 4.2.1, figure 6b",
         way: Way::Multi,
         is_single: false,
         layouts: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
         paper: (3, 6),
         beside: Some(2),
-        marks: &[("3 threads with 6 receive buffers", None, 5900.0)],
-        claims: claims::claims_6b,
+        values: claims::values_6b,
     },
 ];
 
 /// Measures the figure of a row in virtual time.
-pub fn run<const ROW: usize>(run: &mut Run<'_>) -> Result<Figure> {
-    ROWS[ROW].figure(run)
+pub fn run<const ROW: usize>(run: &mut Run<'_>) -> Result<Measured> {
+    ROWS[ROW].measured(run)
 }
 
 impl Row {
@@ -209,15 +180,12 @@ impl Row {
         }
     }
 
-    /// Axes and title, without curves.
-    pub fn empty_figure(&self) -> Figure {
-        Figure::lines(self.title)
-            .of(self.source)
-            .x(Axis::log("data", "B"))
-            .y(Axis::linear("effective bandwidth", "MiB/s"))
+    /// The text of the figure.
+    pub fn text(&self) -> &'static FigureText {
+        FigureText::of(self.name)
     }
 
-    fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
+    fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
         let sizes = Sizes::of(run.scale);
         let mut shapes = self.shapes(run.scale, &sizes.buffers);
         let own = shapes.len();
@@ -236,18 +204,13 @@ impl Row {
             curves,
             beside,
         };
-        let mut figure = self.empty_figure();
-        let marks = self.marks.iter().map(|&(panel, x, y)| PaperMark {
-            x,
-            ..PaperMark::level_in(panel, y)
-        });
-        figure.paper = marks.collect();
-        figure.series = self.drawn(curves);
-        figure.note(sizes.note());
-        (self.claims)(&mut figure, &seen);
-        figure.note(seen.steadiness());
-        figure.note(MODEL);
-        Ok(figure)
+        let mut values = (self.values)(&seen);
+        values.set("sizes", sizes.note());
+        values.set("chosen", seen.chosen());
+        let (last, change) = seen.steadiness();
+        values.set("last_data", Bytes(last).to_string());
+        values.set("change", 100.0 * change);
+        Ok(Measured::new(self.drawn(curves), values))
     }
 }
 
@@ -257,12 +220,6 @@ fn plural(count: u8, what: &str) -> String {
         count => format!("{count} {what}s"),
     }
 }
-
-/// The note that all figures share.
-const MODEL: &str = "Virtual time: ConnectX-4 at 100 Gbit/s without a switch; a core moves 12 GB/s \
-    to and from memory (published STREAM of one thread), more where caches hold the buffers; \
-    nothing was fitted to the paper's figures. Each point is one measurement, as a second one \
-    would give the same.";
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@
 use super::database::{Database, Popularity, distinct};
 use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
-use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, notes, popularity, shrink};
-use crate::figure::{Axis, Claim, Figure, Series, claim};
+use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, noted, popularity, shrink};
+use crate::figure::{Measured, Series, Values, values};
 use crate::harness::grid::{self, Curve};
 use crate::harness::{ExperimentError, Result, Run};
 use rackweave_base::Rng;
@@ -40,9 +40,6 @@ type Lookups = Sweep<Point, PaperClaim>;
 
 /// Figure 5: the size of the database.
 pub const KEYS: Lookups = Sweep {
-    source: "section V-B, figure 5",
-    title: "Lookups of records of 1000 bytes, one at a time",
-    x: ("keys", "M"),
     xs: [&[1.0, 3.0, 5.0, 7.0, 10.0], TO_TEN],
     set: |point, millions| point.keys = millions as u64 * 1_000_000,
     claims: &[
@@ -57,9 +54,6 @@ pub const KEYS: Lookups = Sweep {
 
 /// Figure 6: queries that the network was not loaded for.
 pub const VARIATION: Lookups = Sweep {
-    source: "section V-B, figure 6",
-    title: "Lookups in another distribution than the network was loaded for",
-    x: ("queries of other popular keys", "%"),
     xs: [
         &[0.0, 25.0, 50.0, 75.0, 100.0],
         &[
@@ -77,9 +71,6 @@ pub const VARIATION: Lookups = Sweep {
 
 /// Figure 7: the skew of the workload.
 pub const SKEWS: Lookups = Sweep {
-    source: "section V-B, figure 7",
-    title: "Lookups by the skew of the workload",
-    x: ("Zipfian skew", ""),
     xs: super::SKEWS,
     set: |point, skew| point.skew = skew,
     claims: &[
@@ -90,9 +81,6 @@ pub const SKEWS: Lookups = Sweep {
 
 /// Figure 8: regular nodes of a layer.
 pub const NODES: Lookups = Sweep {
-    source: "section V-B, figure 8",
-    title: "Lookups by the size of the switches' layers",
-    x: ("tree nodes of a layer", ""),
     xs: [
         &[300.0, 1200.0, 2100.0, 3000.0, 3900.0],
         &[
@@ -113,9 +101,6 @@ pub const NODES: Lookups = Sweep {
 
 /// Figure 9: layers below the fat root.
 pub const LAYERS: Lookups = Sweep {
-    source: "section V-B, figure 9",
-    title: "Lookups by the layers that the switches know",
-    x: ("layers below the fat root", ""),
     xs: [&[0.0, 1.0, 2.0, 3.0]; 2],
     set: |point, layers| point.layers = layers as u8,
     claims: &[
@@ -159,55 +144,46 @@ pub struct PaperClaim(Of, f64, &'static str, f64, f64);
 type Course = Curve<(), f64, Seen>;
 
 impl Lookups {
-    /// Measures and draws it.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
+    /// Measures it.
+    pub fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
         let curves = measure(run, &self.points(run.scale, DEFAULT))?;
-        let units = "microseconds, thousands per second, READs";
-        let mut figure = self.empty_figure(Axis::linear(units, ""));
-        // Each panel's name says what it shows.
-        figure.y_per_panel = true;
+        let mut series = Vec::new();
         let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
             let drawn = grid::series(&curves, |x| x, value).into_iter();
             let drawn = drawn.map(|series| series.in_panel(panel));
-            figure.series.extend(drawn);
+            series.extend(drawn);
         };
         draw("mean latency [us]", Seen::mean_us);
         draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
         draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
         draw("round trips of a lookup", Seen::round_trips);
-        figure.claims(claims(self.claims, &curves));
-        figure.notes = notes(run.scale, &curves);
-        Ok(figure)
+        let mut values = noted(run.scale, &curves);
+        values.set("claims", claims(self.claims, &curves));
+        Ok(Measured::new(series, values))
     }
 }
 
-/// Measures and draws the figure.
-pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure> {
+/// Measures the figure of distributions.
+pub fn run_distributions(run: &mut Run<'_>) -> Result<Measured> {
     let points = SKEWS.points(run.scale, DEFAULT);
     let curves = measure(run, &points)?;
-    let mut figure = Figure::bars("How many round trips lookups take")
-        .x(Axis::linear("round trips", ""))
-        .y(Axis::linear("lookups", "%"));
-    figure.y_per_panel = true;
+    let mut series = Vec::new();
     for (skew, _) in points {
         for curve in &curves[..2] {
             if let Some(seen) = curve.at(skew) {
                 let name = format!("skew {skew} | {}", curve.name);
-                figure.series.push(Series::new(name, seen.distribution()));
+                series.push(Series::new(name, seen.distribution()));
             }
         }
     }
-    figure.notes = notes(run.scale, &curves);
-    figure.note(
-        "the paper draws latencies. Here nobody else is in the way, so that lookups of as many \
-         round trips take equally long, and round trips say all",
-    );
-    Ok(figure)
+    let mut values = noted(run.scale, &curves);
+    values.set("claims", Vec::new());
+    Ok(Measured::new(series, values))
 }
 
 /// Compares ratios with the paper's: percent saved, or multiples. The first of `curves` is the
 /// network's, the second the baseline's.
-fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
+fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Values> {
     let one = |&PaperClaim(of, x, point, network, baseline): &PaperClaim| {
         let (what, value): (&str, fn(&Seen) -> f64) = match of {
             Of::Mean => ("mean latency saved", Seen::mean_us),
@@ -216,11 +192,11 @@ fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
         };
         let ratio = curves[0].value(x, value) / curves[1].value(x, value);
         let ratios = [network / baseline, ratio];
-        let claim = claim(format!("{what}, {point}"));
-        match of {
-            Of::Throughput => claim.values(ratios, "x"),
-            _ => claim.values(ratios.map(|ratio| (1.0 - ratio) * 100.0), "%"),
-        }
+        let ([paper, ours], unit) = match of {
+            Of::Throughput => (ratios, "x"),
+            _ => (ratios.map(|ratio| (1.0 - ratio) * 100.0), "%"),
+        };
+        values! { what, point, paper, ours, unit }
     };
     claimed.iter().map(one).collect()
 }
@@ -305,8 +281,11 @@ mod tests {
             PaperClaim(Of::Tail, 2.0, "at two", 60.0, 120.0),
             PaperClaim(Of::Throughput, 2.0, "at two", 30.0, 10.0),
         ];
-        let claims = claims(&claimed, &[curve(1000), curve(4000)]).into_iter();
-        let both: Vec<(f64, f64)> = claims.map(|claim| (claim.paper, claim.ours)).collect();
+        let claims = claims(&claimed, &[curve(1000), curve(4000)]);
+        let both = claims
+            .iter()
+            .map(|row| (row.number("paper"), row.number("ours")));
+        let both: Vec<(f64, f64)> = both.collect();
         assert_eq!(both, [(75.0, 75.0), (50.0, 75.0), (3.0, 4.0)]);
     }
 }

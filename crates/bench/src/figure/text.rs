@@ -1,0 +1,286 @@
+//! What a figure says, as data: its title, its axes, the paper's claims, and notes.
+//!
+//! Each experiment has a file of tables beside its code, named as its figures. A text may name what
+//! was measured ([`Values`]): `{name}` is the value, `{name:.2}` a number with two decimals. A claim
+//! gives our value by its name, and the paper's by a number or a name. With `each = "name"` a claim,
+//! a note or a value of the paper is repeated for every row of that list, whose values come first;
+//! neighbouring claims of one list follow each other row by row. What a row leaves out makes no
+//! claim, if that is `optional`. The claims and notes of the tables in `shared` come last.
+
+use super::values::{Scope, Values};
+use super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// A number, or the name of a measured value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Quantity {
+    Number(f64),
+    Name(String),
+}
+
+/// A claim of the paper.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimText {
+    each: Option<String>,
+    what: String,
+    /// The part of the paper, if it is not the figure's.
+    source: Option<String>,
+    paper: Quantity,
+    ours: String,
+    #[serde(default)]
+    unit: String,
+    #[serde(default)]
+    optional: bool,
+}
+
+/// A value of the paper to draw.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarkText {
+    each: Option<String>,
+    #[serde(default)]
+    panel: String,
+    x: Option<Quantity>,
+    #[serde(default)]
+    curve: String,
+    y: Quantity,
+}
+
+/// A note, of the whole figure or of each row of a list.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum NoteText {
+    Once(String),
+    Each { each: String, note: String },
+}
+
+/// The text of a figure, or one that figures share.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FigureText {
+    title: String,
+    /// The part of the paper that makes the claims.
+    source: String,
+    drawing: Drawing,
+    x: Axis,
+    y: Axis,
+    y_per_panel: bool,
+    x_names: Vec<String>,
+    paper: Vec<MarkText>,
+    claims: Vec<ClaimText>,
+    notes: Vec<NoteText>,
+    shared: Vec<String>,
+}
+
+/// What an experiment has measured.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Measured {
+    /// The curves.
+    pub series: Vec<Series>,
+    /// What the figure's text names.
+    pub values: Values,
+}
+
+/// All texts, by the names of their tables.
+static TEXTS: LazyLock<BTreeMap<String, FigureText>> = LazyLock::new(|| {
+    let files = crate::experiment::TEXTS.iter();
+    let tables = files.flat_map(|(path, text)| {
+        let tables: Result<BTreeMap<String, FigureText>, _> = toml::from_str(text);
+        tables.unwrap_or_else(|error| panic!("{path}: {error}"))
+    });
+    tables.collect()
+});
+
+impl FigureText {
+    /// The text of a figure.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn of(name: &str) -> &'static Self {
+        let found = TEXTS.get(name);
+        found.unwrap_or_else(|| panic!("no table is named {name}"))
+    }
+
+    /// The figure `name` of a run with this seed.
+    ///
+    /// # Panics
+    /// If the text names a value that was not measured.
+    pub fn figure(&self, name: &str, seed: u64, measured: Measured) -> Figure {
+        let values = &measured.values;
+        let shared = self.shared.iter().map(|name| Self::of(name));
+        let parts: Vec<&Self> = [self].into_iter().chain(shared).collect();
+        let claims: Vec<&ClaimText> = parts.iter().flat_map(|part| &part.claims).collect();
+        let notes = parts.iter().flat_map(|part| &part.notes);
+        let (paper, claims) = (self.marks(values), self.claims(values, &claims));
+        let notes = notes.flat_map(|note| note.written(values)).collect();
+        Figure {
+            paper,
+            claims,
+            notes,
+            ..self.axes(name, seed, measured)
+        }
+    }
+
+    /// Title, axes and curves alone.
+    ///
+    /// # Panics
+    /// As [`Self::figure`].
+    pub fn axes(&self, name: &str, seed: u64, measured: Measured) -> Figure {
+        let all = Scope::new(&measured.values);
+        let axis = |axis: &Axis| Axis {
+            label: all.text(&axis.label),
+            unit: all.text(&axis.unit),
+            log: axis.log,
+        };
+        Figure {
+            name: name.into(),
+            title: all.text(&self.title),
+            x: axis(&self.x),
+            y: axis(&self.y),
+            drawing: self.drawing,
+            x_names: self.x_names.clone(),
+            y_per_panel: self.y_per_panel,
+            paper: Vec::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
+            seed,
+            series: measured.series,
+        }
+    }
+
+    fn marks(&self, values: &Values) -> Vec<PaperMark> {
+        let marks = self.paper.iter().flat_map(|mark| {
+            let rows = values.scopes(mark.each.as_deref()).into_iter();
+            rows.map(|row| PaperMark {
+                panel: row.text(&mark.panel),
+                x: mark.x.as_ref().map(|x| x.number(&row)),
+                curve: row.text(&mark.curve),
+                y: mark.y.number(&row),
+            })
+        });
+        marks.collect()
+    }
+
+    fn claims(&self, values: &Values, claims: &[&ClaimText]) -> Vec<Claim> {
+        let mut made = Vec::new();
+        let groups = claims.chunk_by(|a, b| a.each.is_some() && a.each == b.each);
+        for group in groups {
+            for row in values.scopes(group[0].each.as_deref()) {
+                let measured = group
+                    .iter()
+                    .filter(|claim| !claim.optional || row.find(&claim.ours).is_some());
+                made.extend(measured.map(|claim| Claim {
+                    what: row.text(&claim.what),
+                    source: claim.source.clone().unwrap_or_else(|| self.source.clone()),
+                    paper: claim.paper.number(&row),
+                    ours: row.get(&claim.ours).number(),
+                    unit: row.text(&claim.unit),
+                }));
+            }
+        }
+        made
+    }
+}
+
+impl Quantity {
+    fn number(&self, row: &Scope<'_>) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Name(name) => row.get(name).number(),
+        }
+    }
+}
+
+impl NoteText {
+    fn written(&self, values: &Values) -> Vec<String> {
+        let (each, note) = match self {
+            Self::Once(note) => (None, note),
+            Self::Each { each, note } => (Some(each.as_str()), note),
+        };
+        let rows = values.scopes(each).into_iter();
+        rows.map(|row| row.text(note)).collect()
+    }
+}
+
+impl Measured {
+    /// Curves, and the values that the figure's text names.
+    pub fn new(series: Vec<Series>, values: Values) -> Self {
+        Self { series, values }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::values;
+    use super::*;
+    use crate::experiment::ALL;
+
+    #[test]
+    fn every_figure_has_a_text_and_every_text_a_figure() {
+        let shared = TEXTS.values().flat_map(|text| &text.shared);
+        let mut used: Vec<&str> = shared.map(String::as_str).collect();
+        used.extend(ALL.iter().map(|one| one.name));
+        used.sort_unstable();
+        used.dedup();
+        let named: Vec<&str> = TEXTS.keys().map(String::as_str).collect();
+        assert_eq!(named, used);
+        for one in ALL {
+            let text = FigureText::of(one.name);
+            assert!(
+                !text.title.is_empty() && !text.x.label.is_empty(),
+                "{}",
+                one.name
+            );
+        }
+    }
+
+    #[test]
+    fn claims_and_notes_are_made_for_each_row() {
+        let text: FigureText = toml::from_str(
+            r#"
+            title = "Of {what}"
+            source = "section 1"
+            paper = [{ y = "level" }, { x = 2.0, y = 3.0, panel = "one" }]
+            claims = [
+                { each = "node", what = "{name}: rate", paper = 1.0, ours = "rate", unit = "x" },
+                { each = "node", what = "{name}, {what}", paper = "level", ours = "time",
+                  source = "section 2", optional = true },
+            ]
+            notes = ["{level:.2} of {count}", { each = "node", note = "{name} has {rate:.1}" }]
+            "#,
+        )
+        .expect("it is well formed");
+        let node = vec![
+            values! { name: "a", rate: 0.5, time: 7_u32 },
+            values! { name: "b", rate: 1.0 },
+        ];
+        let values = values! { what: "nothing", level: 11.456, count: 3_u64, node };
+        let figure = text.figure("it", 1, Measured::new(Vec::new(), values));
+        let claims: Vec<_> = figure
+            .claims
+            .iter()
+            .map(|claim| {
+                (
+                    claim.what.as_str(),
+                    claim.source.as_str(),
+                    claim.paper,
+                    claim.ours,
+                )
+            })
+            .collect();
+        let expect = [
+            ("a: rate", "section 1", 1.0, 0.5),
+            ("a, nothing", "section 2", 11.456, 7.0),
+            ("b: rate", "section 1", 1.0, 1.0),
+        ];
+        assert_eq!(claims, expect);
+        assert_eq!(figure.notes, ["11.46 of 3", "a has 0.5", "b has 1.0"]);
+        assert_eq!(figure.title, "Of nothing");
+        let marks: Vec<_> = figure.paper.iter().map(|mark| (mark.x, mark.y)).collect();
+        assert_eq!(marks, [(None, 11.456), (Some(2.0), 3.0)]);
+    }
+}
