@@ -9,18 +9,18 @@
 //! WRITE of a footer; a rank posts all its sends at once, beginning with its own neighbour.
 
 use super::cores::{self, TupleCost};
-use super::ends::{Failure, Outlet};
+use super::ends::Outlet;
 use super::requests::{Remote, poll, post};
 use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
 use super::worker::{Ledger, Production};
+use crate::harness::drive::{Failure, Program, Testbed};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use rackweave_base::memory::{ReadSlots, WriteSlots};
 use rackweave_base::{Duration, NodeId};
-use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// A cache line: footers and barrier words have one each.
@@ -127,7 +127,7 @@ impl Layout {
 /// # Panics
 /// With more than 256 ranks.
 pub fn spawn(
-    rack: &mut SimulatedRack,
+    rack: &mut Testbed,
     ranks: &[NodeId],
     plan: CollectivePlan,
     ledger: &Rc<RefCell<Ledger>>,
@@ -165,7 +165,7 @@ pub fn spawn(
             state: State::Partition,
             ledger: ledger.clone(),
         };
-        rack.spawn(ranks[own], Box::new(rank));
+        rack.spawn(ranks[own], rank);
     }
     Ok(())
 }
@@ -187,7 +187,7 @@ impl Outlet for Buffers {
     }
 }
 
-impl Rank {
+impl Program for Rank {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let again = Ok(Step::Compute(Duration::ZERO));
         match self.state {
@@ -215,7 +215,9 @@ impl Rank {
             State::Consume(from) => self.consume(context, from),
         }
     }
+}
 
+impl Rank {
     fn word(&self, offset: usize) -> u64 {
         u64::from_le(self.node_end.region.block.word(offset).load(Acquire))
     }
@@ -334,13 +336,6 @@ impl Rank {
         self.round += 1;
         self.state = State::Partition;
         Step::Compute(Duration::ZERO)
-    }
-}
-
-impl Actor for Rank {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        self.ledger.borrow_mut().note(result)
     }
 }
 

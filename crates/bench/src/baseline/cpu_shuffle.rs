@@ -14,10 +14,11 @@ mod receiver;
 
 pub use receiver::Receiver;
 
-use super::ends::{Failure, Outlet};
+use super::ends::Outlet;
 use super::requests::{Remote, poll};
 use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
+use crate::harness::drive::Failure;
 use core::sync::atomic::Ordering::Acquire;
 use rackweave_base::memory::WriteSlots;
 use rackweave_base::{NodeId, Qpn};

@@ -4,21 +4,11 @@
 //! of a phase before the end of the phase, and no tuple of the next phase before that.
 
 use super::cores;
+use crate::harness::drive::Failure;
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, PushError, Taken};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
+use rackweave_sim::world::Context;
 use std::collections::VecDeque;
-
-/// The description of a shuffle's failure.
-pub type Failure = String;
-
-/// Returns the result of a step, or ends the actor that failed; the first failure is kept.
-pub fn note(failure: &mut Option<Failure>, result: Result<Step, Failure>) -> Step {
-    result.unwrap_or_else(|found| {
-        failure.get_or_insert(found);
-        Step::Done
-    })
-}
 
 /// The sending end, into which a worker puts tuples.
 pub trait Outlet {

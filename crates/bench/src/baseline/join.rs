@@ -5,14 +5,15 @@
 //! builds its hash table while tuples arrive, and probes it in the same way (zero-sided RDMA,
 //! section 7.2, "Distributed join"). The hash table is a real one, so the result is real as well.
 
-use super::ends::{Failure, Inlet, Outlet, Took};
+use super::ends::{Inlet, Outlet, Took};
 use super::tuples;
-use super::worker::{Ledger, Production};
+use super::worker::Production;
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use core::hash::{BuildHasherDefault, Hasher};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::hash_key;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, devices};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -87,8 +88,8 @@ impl Hasher for KeyHasher {
 /// Results of all parts of one join.
 #[derive(Default, Debug)]
 pub struct JoinLedger {
-    /// Failures, and when the last consumer saw the end.
-    pub run: Ledger,
+    /// When the last consumer saw the end.
+    pub finished_at: Instant,
     /// The result.
     pub joined: Joined,
     /// Tuples that arrived at the wrong consumer.
@@ -106,27 +107,9 @@ pub struct Scanner<O> {
     probe: Production,
     outlet: O,
     phase: usize,
-    ledger: Rc<RefCell<JoinLedger>>,
 }
 
-impl<O: Outlet> Scanner<O> {
-    /// Core `own` of `cores` that share both tables.
-    pub fn new(
-        tables: Tables,
-        outlet: O,
-        (own, cores): (usize, usize),
-        ledger: Rc<RefCell<JoinLedger>>,
-    ) -> Self {
-        Self {
-            tables,
-            build: Production::share(tables.build, own, cores, TUPLE_BYTES),
-            probe: Production::share(tables.probe, own, cores, TUPLE_BYTES),
-            outlet,
-            phase: 0,
-            ledger,
-        }
-    }
-
+impl<O: Outlet> Program for Scanner<O> {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let tables = self.tables;
         let (production, is_build) = match self.phase {
@@ -159,10 +142,16 @@ impl<O: Outlet> Scanner<O> {
     }
 }
 
-impl<O: Outlet> Actor for Scanner<O> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        self.ledger.borrow_mut().run.note(result)
+impl<O: Outlet> Scanner<O> {
+    /// Core `own` of `cores` that share both tables.
+    pub fn new(tables: Tables, outlet: O, (own, cores): (usize, usize)) -> Self {
+        Self {
+            tables,
+            build: Production::share(tables.build, own, cores, TUPLE_BYTES),
+            probe: Production::share(tables.probe, own, cores, TUPLE_BYTES),
+            outlet,
+            phase: 0,
+        }
     }
 }
 
@@ -180,27 +169,7 @@ pub struct Joiner<I> {
     ledger: Rc<RefCell<JoinLedger>>,
 }
 
-impl<I: Inlet> Joiner<I> {
-    /// Joiner `own` of `joiners`; `share` of them have one GPU together.
-    pub fn new(
-        inlet: I,
-        (own, joiners): (usize, usize),
-        share: u64,
-        ledger: Rc<RefCell<JoinLedger>>,
-    ) -> Self {
-        Self {
-            inlet,
-            table: HashTable::default(),
-            own,
-            joiners,
-            bytes_per_second: devices::GPU_MEMORY_BYTES_PER_SECOND / share.max(1),
-            is_probing: false,
-            joined: Joined::default(),
-            wrong: 0,
-            ledger,
-        }
-    }
-
+impl<I: Inlet> Program for Joiner<I> {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let Self {
             inlet,
@@ -239,6 +208,28 @@ impl<I: Inlet> Joiner<I> {
             Took::PhaseEnded => Ok(self.end_phase(context.now())),
         }
     }
+}
+
+impl<I: Inlet> Joiner<I> {
+    /// Joiner `own` of `joiners`; `share` of them have one GPU together.
+    pub fn new(
+        inlet: I,
+        (own, joiners): (usize, usize),
+        share: u64,
+        ledger: Rc<RefCell<JoinLedger>>,
+    ) -> Self {
+        Self {
+            inlet,
+            table: HashTable::default(),
+            own,
+            joiners,
+            bytes_per_second: devices::GPU_MEMORY_BYTES_PER_SECOND / share.max(1),
+            is_probing: false,
+            joined: Joined::default(),
+            wrong: 0,
+            ledger,
+        }
+    }
 
     /// How long this part of the GPU takes for this many tuples.
     fn time(&self, tuples: u64) -> Duration {
@@ -258,18 +249,11 @@ impl<I: Inlet> Joiner<I> {
             self.is_probing = true;
             return Step::Compute(Duration::ZERO);
         }
-        ledger.run.finish(now);
+        ledger.finished_at = ledger.finished_at.max(now);
         ledger.joined.matches += self.joined.matches;
         ledger.joined.sum = ledger.joined.sum.wrapping_add(self.joined.sum);
         ledger.wrong += self.wrong;
         Step::Done
-    }
-}
-
-impl<I: Inlet> Actor for Joiner<I> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        self.ledger.borrow_mut().run.note(result)
     }
 }
 

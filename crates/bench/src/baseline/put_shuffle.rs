@@ -6,16 +6,15 @@
 //! destinations in turn, beginning with itself, so that no two kernels send to the same one at a
 //! time.
 
-use super::ends::Failure;
 use super::requests::{Remote, poll, post};
 use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
 use super::worker::Ledger;
+use crate::harness::drive::{Failure, Program, Testbed};
 use core::cell::RefCell;
 use rackweave_base::memory::{ReadSlots, WriteSlots};
 use rackweave_base::{Duration, NodeId};
-use rackweave_rack::SimulatedRack;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// Puts that a kernel has in flight, and items for which it has memory.
@@ -74,7 +73,7 @@ pub fn aims_at(key: u64, own: usize, count: usize) -> bool {
 /// # Errors
 /// If a node lacks resources.
 pub fn spawn(
-    rack: &mut SimulatedRack,
+    rack: &mut Testbed,
     kernels: &[NodeId],
     plan: PutPlan,
     ledger: &Rc<RefCell<Ledger>>,
@@ -106,7 +105,7 @@ pub fn spawn(
             done: 0,
             ledger: ledger.clone(),
         };
-        rack.spawn(kernels[own], Box::new(kernel));
+        rack.spawn(kernels[own], kernel);
     }
     let slots = landings.iter().map(|landing| {
         let block = landing.region.block.clone();
@@ -136,7 +135,7 @@ impl Landing {
     }
 }
 
-impl Kernel {
+impl Program for Kernel {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         for completion in poll(context, self.node_end.cq, DEPTH as usize)? {
             self.done |= 1 << (completion.id - self.completed);
@@ -160,7 +159,9 @@ impl Kernel {
         self.put(context)?;
         Ok(Step::Compute(self.plan.fill_time))
     }
+}
 
+impl Kernel {
     /// Fills the next item and puts it.
     fn put(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let count = self.targets.len();
@@ -178,12 +179,5 @@ impl Kernel {
         post(context, target.qpn, put)?;
         self.posted += 1;
         Ok(())
-    }
-}
-
-impl Actor for Kernel {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        self.ledger.borrow_mut().note(result)
     }
 }

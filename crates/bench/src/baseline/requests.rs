@@ -1,6 +1,6 @@
 //! Work requests of a core: posting them, taking their completions, and their CPU cost.
 
-use super::ends::Failure;
+use crate::harness::drive::Failure;
 use rackweave_base::{Qpn, Rkey};
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;

@@ -28,14 +28,14 @@ pub mod message;
 
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{self, NodeEnd, SetUpError, connect, region};
-use crate::harness::drive::{Problem, Until, drive};
+use crate::harness::drive::{Testbed, Until, nodes};
 use crate::harness::{ExperimentError, Run, Scale};
 use actors::{Common, Consumer, Producer, Sequencer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};
 use rackweave_base::{Duration, NodeId};
-use rackweave_rack::config::{FaultSection, NodeConfig, Role};
-use rackweave_rack::{Rack, RackConfig, SimulatedRack};
+use rackweave_rack::config::{FaultSection, Role};
+use rackweave_rack::{Rack, RackConfig};
 use rackweave_sim::CpuReport;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -144,10 +144,7 @@ fn run_with_faults(
     plan.check()?;
     let mut world = SetUp::new(plan, run.seed, faults)?;
     world.spawn()?;
-    let SetUp { rack, problem, .. } = &mut world;
-    drive(run, rack, Until::Done(PATIENCE), &|| {
-        problem.borrow().clone()
-    })?;
+    world.rack.drive(run, Until::Done(PATIENCE))?;
     world.outcome()
 }
 
@@ -155,11 +152,10 @@ fn run_with_faults(
 struct SetUp<'a> {
     plan: &'a TwoSidedPlan,
     seed: u64,
-    rack: SimulatedRack,
+    rack: Testbed,
     /// Of the producers, the consumers and the sequencer, in this order.
     node_ends: Vec<NodeEnd>,
     logs: Vec<Rc<RefCell<Log>>>,
-    problem: Problem,
 }
 
 impl<'a> SetUp<'a> {
@@ -169,25 +165,23 @@ impl<'a> SetUp<'a> {
         faults: FaultSection,
     ) -> Result<Self, ExperimentError> {
         let count = plan.producers + plan.consumers + u32::from(plan.ordered);
-        let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
         let config = RackConfig {
             seed,
-            node: (0..count).map(node).collect(),
+            node: nodes("node", Role::Compute, count as usize).collect(),
             faults,
             ..RackConfig::default()
         };
-        let rack = SimulatedRack::new(&config)?;
+        let rack = Testbed::new(&config)?;
         // A producer makes messages in its memory; the first word of the sequencer's memory is
         // raised.
         let bytes = WINDOW as usize * plan.message_bytes as usize;
-        let nodes = (0..count).map(|at| NodeId(at as u16));
-        let node_ends = nodes.map(|node| NodeEnd::new(&rack, node, bytes, COMPLETIONS));
+        let ids = (0..count).map(|at| NodeId(at as u16));
+        let node_ends = ids.map(|node| NodeEnd::new(&rack, node, bytes, COMPLETIONS));
         Ok(Self {
             plan,
             seed,
             node_ends: node_ends.collect::<Result<_, _>>()?,
             logs: Vec::new(),
-            problem: Problem::default(),
             rack,
         })
     }
@@ -198,7 +192,6 @@ impl<'a> SetUp<'a> {
             message: self.plan.message_bytes,
             cores: self.plan.cores,
             seed: self.seed,
-            problem: self.problem.clone(),
         }
     }
 
@@ -235,7 +228,7 @@ impl<'a> SetUp<'a> {
                 next: 0,
                 total: self.plan.messages,
             };
-            self.rack.spawn(from.node, Box::new(producer));
+            self.rack.spawn(from.node, producer);
         }
         for at in direct..count {
             let (from, to) = (&consumers[at - 1], &consumers[at]);
@@ -259,7 +252,7 @@ impl<'a> SetUp<'a> {
             };
             self.logs.push(log);
             let node = consumers[at].node;
-            self.rack.spawn(node, Box::new(consumer));
+            self.rack.spawn(node, consumer);
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! A worker of a shuffle between CPUs: one thread on one core that produces and consumes.
 
 use super::cores::TupleCost;
-use super::ends::{Failure, Inlet, Outlet, Took, note};
+use super::ends::{Inlet, Outlet, Took};
 use super::tuples::{self, Tally};
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// Bytes of tuples that are produced before the worker polls for tuples to consume.
@@ -20,8 +21,6 @@ pub struct Ledger {
     pub tallies: Vec<Tally>,
     /// When the last consumer saw the end.
     pub finished_at: Instant,
-    /// The first failure.
-    pub failure: Option<Failure>,
     /// Expected bytes of the whole run.
     bytes: u64,
     arrived: u64,
@@ -94,11 +93,6 @@ impl Ledger {
             .iter()
             .fold(Tally::default(), |a, b| a.with(*b))
     }
-
-    /// Returns the result of a step, or ends the actor that failed.
-    pub fn note(&mut self, result: Result<Step, Failure>) -> Step {
-        note(&mut self.failure, result)
-    }
 }
 
 /// Makes numbered tuples and pushes them.
@@ -169,26 +163,7 @@ pub struct Worker<O, I> {
     ledger: Rc<RefCell<Ledger>>,
 }
 
-impl<O: Outlet, I: Inlet> Worker<O, I> {
-    /// Worker `own` of `workers`.
-    pub fn new(
-        production: Production,
-        (outlet, inlet): (O, I),
-        (own, workers): (usize, usize),
-        ledger: Rc<RefCell<Ledger>>,
-    ) -> Self {
-        Self {
-            production,
-            outlet,
-            inlet,
-            own,
-            workers,
-            has_ended_output: false,
-            has_seen_end: false,
-            ledger,
-        }
-    }
-
+impl<O: Outlet, I: Inlet> Program for Worker<O, I> {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let mut has_moved = self.consume(context)?;
         if !self.production.is_done() {
@@ -207,6 +182,27 @@ impl<O: Outlet, I: Inlet> Worker<O, I> {
                 _ => Step::WaitForPacket,
             },
         )
+    }
+}
+
+impl<O: Outlet, I: Inlet> Worker<O, I> {
+    /// Worker `own` of `workers`.
+    pub fn new(
+        production: Production,
+        (outlet, inlet): (O, I),
+        (own, workers): (usize, usize),
+        ledger: Rc<RefCell<Ledger>>,
+    ) -> Self {
+        Self {
+            production,
+            outlet,
+            inlet,
+            own,
+            workers,
+            has_ended_output: false,
+            has_seen_end: false,
+            ledger,
+        }
     }
 
     fn consume(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
@@ -234,13 +230,6 @@ impl<O: Outlet, I: Inlet> Worker<O, I> {
                 Ok(true)
             }
         }
-    }
-}
-
-impl<O: Outlet, I: Inlet> Actor for Worker<O, I> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        self.ledger.borrow_mut().note(result)
     }
 }
 

@@ -11,11 +11,12 @@ pub mod tree;
 
 pub use crate::harness::work::Core;
 
+use crate::harness::drive::{Testbed, nodes};
 use crate::harness::{Result, Scale};
 use rackweave_base::Duration;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::Role;
 use rackweave_sim::testbed::{self, Server};
 
 /// The compared servers, and their names in figures.
@@ -41,15 +42,14 @@ pub fn counted(scale: Scale) -> Duration {
 }
 
 /// The testbed, with `memory` bytes available for regions.
-pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
+pub fn testbed(seed: u64, memory: u64) -> Result<Testbed> {
     let named = |server: Server| {
         let (name, role) = match server {
             Server::Compute => ("compute", Role::Compute),
             Server::Host => ("host", Role::Storage),
             Server::Dpu => ("dpu", Role::Dpu),
         };
-        (0..rackweave_sim::devices::CARD_PORTS)
-            .map(move |port| NodeConfig::new(format!("{name}{port}"), role))
+        nodes(name, role, rackweave_sim::devices::CARD_PORTS.into())
     };
     let mut config = RackConfig {
         seed,
@@ -60,11 +60,10 @@ pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
     // The eSwitch only forwards.
     config.switch.consumer_rings = 1;
     config.switch.producer_rings = 1;
-    let rack = SimulatedRack::with_models(&config, |world| {
+    Testbed::with_models(&config, |world| {
         world.nodes = testbed::nodes();
         world.switch = testbed::eswitch();
-    })?;
-    Ok(rack)
+    })
 }
 
 /// Attributes of the testbed's queue pairs.

@@ -9,10 +9,10 @@ mod tests;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{Failure, OrFailed};
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, Outbox, after};
-use crate::harness::tally::{self, Seen, Shared, Span, Tally};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore};
+use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
@@ -21,7 +21,6 @@ use rackweave_rack::services::{
 };
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::VecDeque;
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
@@ -29,16 +28,20 @@ const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 /// A thread of the compute node, which issues one fetch-and-add after another.
 struct Client {
     sequencer: AttachedSequencer,
-    core: Core,
-    outbox: Outbox,
     begun: VecDeque<Instant>,
     /// The number that the last fetch-and-add returned.
     last: Option<u64>,
     tally: Shared,
 }
 
-impl Client {
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<(), String> {
+impl MeteredProgram for Client {
+    type Toll = Core;
+
+    fn work(
+        &mut self,
+        now: Instant,
+        verbs: &mut Metered<'_, Core>,
+    ) -> Result<Option<Duration>, Failure> {
         if self.begun.is_empty() {
             let begun = self.sequencer.begin(1);
             begun.map_err(|error| format!("a number was not asked for: {error}"))?;
@@ -53,20 +56,7 @@ impl Client {
             let since = self.begun.pop_front().ok_or("an answer to no question")?;
             self.tally.borrow_mut().end(since, now + verbs.spent());
         }
-        Ok(())
-    }
-}
-
-impl Actor for Client {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let (now, core) = (context.now(), self.core);
-        let mut outbox = core::mem::take(&mut self.outbox);
-        let (result, spent) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
-        self.outbox = outbox;
-        if let Err(failure) = result {
-            return tally::broken(&self.tally, failure);
-        }
-        after(spent, None)
+        Ok(Some(Duration::ZERO))
     }
 }
 
@@ -90,13 +80,11 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
         let client = counter.client(node, config);
         let client = Client {
             sequencer: client.or_failed("a client")?,
-            core: Core::of(Server::Compute),
-            outbox: Outbox::default(),
             begun: VecDeque::new(),
             last: None,
             tally: tally.clone(),
         };
-        rack.spawn(node, Box::new(client));
+        rack.spawn(node, OnCore::new(Core::of(Server::Compute), client));
     }
     Tally::run(&tally, run, &mut rack)?;
     let seen = tally.borrow().seen();

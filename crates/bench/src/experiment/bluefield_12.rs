@@ -5,10 +5,10 @@ mod line;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, values};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{Failure, OrFailed, Program};
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, Outbox, after};
-use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore, Outbox, after};
+use crate::harness::tally::{Shared, Span, Tally};
 use crate::harness::work::Priced;
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
@@ -22,7 +22,7 @@ use rackweave_rack::services::{
     SequencerService,
 };
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, devices};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -43,20 +43,17 @@ struct ServerActor {
     thread: u16,
     line: Rc<RefCell<Line>>,
     outbox: Outbox,
-    tally: Shared,
 }
 
-impl Actor for ServerActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for ServerActor {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let now = context.now();
         self.line.borrow_mut().pass(now);
-        if let Err(failure) = self.outbox.flush(context.nic()) {
-            return tally::broken(&self.tally, failure);
-        }
+        self.outbox.flush(context.nic())?;
         let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.core);
         let mut thread = self.server.lock();
         let Some(thread) = thread.as_mut() else {
-            return Step::Done;
+            return Ok(Step::Done);
         };
         let (core, line) = (self.core, &self.line);
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
@@ -72,22 +69,26 @@ impl Actor for ServerActor {
         let (compute, communication) = (service.spent, verbs.spent());
         context.charge(Category::Communication, communication);
         context.charge(Category::Compute, compute);
-        after(compute + communication, None)
+        Ok(after(compute + communication, None))
     }
 }
 
 /// A thread of the compute node.
 struct Client {
     sequencer: AttachedSequencer,
-    core: Core,
     begun: VecDeque<(Ticket, Instant)>,
-    outbox: Outbox,
     tally: Shared,
 }
 
-impl Client {
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<Duration, String> {
-        let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
+impl MeteredProgram for Client {
+    type Toll = Core;
+
+    fn work(
+        &mut self,
+        now: Instant,
+        verbs: &mut Metered<'_, Core>,
+    ) -> Result<Option<Duration>, Failure> {
+        let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         while let Some(done) = self.sequencer.poll(now, verbs) {
             spent += dispatch;
@@ -113,23 +114,11 @@ impl Client {
                 return Err(format!("{:?} ended before it was sent", done.ticket));
             }
         }
-        Ok(spent)
+        Ok(Some(spent))
     }
-}
 
-impl Actor for Client {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let (now, core) = (context.now(), self.core);
-        let mut outbox = core::mem::take(&mut self.outbox);
-        let (result, communication) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
-        self.outbox = outbox;
-        match result {
-            Ok(compute) => context.charge(Category::Compute, compute),
-            Err(failure) => {
-                return tally::broken(&self.tally, failure);
-            }
-        }
-        after(communication, self.sequencer.poll_timeout())
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.sequencer.poll_timeout()
     }
 }
 
@@ -176,12 +165,10 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
         let sequencer = made.client(node, config);
         let client = Client {
             sequencer: sequencer.or_failed("a client")?,
-            core: Core::of(Server::Compute),
             begun: VecDeque::new(),
-            outbox: Outbox::default(),
             tally: tally.clone(),
         };
-        rack.spawn(node, Box::new(client));
+        rack.spawn(node, OnCore::new(Core::of(Server::Compute), client));
     }
     let line = Rc::new(RefCell::new(Line::default()));
     for (thread, (node, of)) in (0..).zip(made.servers()) {
@@ -191,9 +178,8 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
             thread,
             line: line.clone(),
             outbox: Outbox::default(),
-            tally: tally.clone(),
         };
-        rack.spawn(node.id(), Box::new(actor));
+        rack.spawn(node.id(), actor);
     }
     Tally::run(&tally, run, &mut rack)?;
     let rate = tally.borrow().per_second();

@@ -4,15 +4,15 @@ use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield::{SERVERS, testbed};
 use super::bluefield_4::real_keys;
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{Failure, OrFailed, Program};
 use crate::harness::grid::{self, Grid};
-use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::tally::{Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
 use rackweave_sim::Category;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 
 /// Millions of lookups per second on the DPU, with the fewest and the most keys. Source: the
 /// paper's figure 5.
@@ -48,19 +48,17 @@ impl Local {
     }
 }
 
-impl Actor for Local {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Local {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let mut at = context.now();
         for _ in 0..AT_ONCE {
             let since = at;
             at += self.cost;
-            if let Err(failure) = self.operate() {
-                return tally::broken(&self.tally, failure);
-            }
+            self.operate()?;
             self.tally.borrow_mut().end(since, at);
         }
         context.charge(Category::Compute, self.cost * AT_ONCE);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }
 
@@ -90,7 +88,7 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
             rng: rng.fork(&format!("thread {thread}")),
             tally: tally.clone(),
         };
-        rack.spawn(server.of_thread(thread), Box::new(actor));
+        rack.spawn(server.of_thread(thread), actor);
     }
     Tally::run(&tally, run, &mut rack)?;
     tree.check().or_failed("the tree")?;

@@ -109,7 +109,6 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
     let pinger = Pinger {
         source: out,
         schedule: Schedule::new(course.items_per_second, Rng::new(seed).fork("pinger")),
-        tally: tally.clone(),
         was_full: false,
     };
     let samples = Rc::new(RefCell::new(Vec::new()));
@@ -123,11 +122,10 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
     let echo = Echo {
         sink: far,
         source: back,
-        tally: tally.clone(),
     };
-    rack.spawn(ENDS.0, Box::new(pinger));
-    rack.spawn(ENDS.0, Box::new(taker));
-    rack.spawn(ENDS.1, Box::new(echo));
+    rack.spawn(ENDS.0, pinger);
+    rack.spawn(ENDS.0, taker);
+    rack.spawn(ENDS.1, echo);
     Tally::run(&tally, run, &mut rack)?;
     let items_per_second = tally.borrow_mut().bytes_per_second()?;
     Ok(Outcome {

@@ -11,14 +11,14 @@
 mod actors;
 
 use crate::baseline::two_sided::log::{Log, same_order};
-use crate::harness::drive::{OrFailed, Problem, Until, drive, failed};
+use crate::harness::drive::{OrFailed, Testbed, Until, failed, nodes};
 use crate::harness::one_to_one::payload_rate;
 use crate::harness::{Result, Run, Scale};
 use actors::{ItemSource, Sink};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
-use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 use rackweave_sim::CpuReport;
 use std::rc::Rc;
@@ -127,15 +127,14 @@ fn flow(rack: &mut SimulatedRack, plan: &ReplicationPlan) -> Result<Flow, FlowEr
 
 /// Runs a plan on a rack of its own.
 pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
-    let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+    let count = (plan.producers + plan.consumers) as usize;
     let config = RackConfig {
         seed: run.seed,
-        node: (0..plan.producers + plan.consumers).map(node).collect(),
+        node: nodes("node", Role::Compute, count).collect(),
         ..RackConfig::default()
     };
-    let mut rack = SimulatedRack::new(&config)?;
+    let mut rack = Testbed::new(&config)?;
     let flow = flow(&mut rack, plan)?;
-    let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
         let ring = flow.take_producer(at).or_failed("replication")?;
         let source = ItemSource {
@@ -145,9 +144,8 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
             index: at as u32,
             next: 0,
             is_written: false,
-            problem: problem.clone(),
         };
-        rack.spawn(node, Box::new(source));
+        rack.spawn(node, source);
     }
     let mut logs = Vec::new();
     for (at, &node) in plan.consumer_nodes().iter().enumerate() {
@@ -159,13 +157,11 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
             seed: run.seed,
             taken: None,
             log: log.clone(),
-            problem: problem.clone(),
         };
         logs.push(log);
-        rack.spawn(node, Box::new(sink));
+        rack.spawn(node, sink);
     }
-    let until = Until::Done(TIME_MAX);
-    drive(run, &mut rack, until, &|| problem.borrow().clone())?;
+    rack.drive(run, Until::Done(TIME_MAX))?;
     outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
 }
 

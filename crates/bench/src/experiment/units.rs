@@ -16,12 +16,12 @@ mod actors;
 
 pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
-use crate::harness::drive::{OrFailed, Problem, Until, drive_to_control, failed};
+use crate::harness::drive::{OrFailed, Testbed, Until, failed, nodes};
 use crate::harness::{Result, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
-use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::{UnitModel, UnitWork};
 use rackweave_workload::tpch::{
@@ -171,30 +171,27 @@ impl Table {
 /// A simulated rack of storage nodes and units on which a query runs.
 pub struct Rack<'a> {
     /// The rack itself, to make flows and to change them.
-    pub rack: SimulatedRack,
+    pub rack: Testbed,
     table: &'a Table,
     storage: usize,
     units: Vec<Rc<RefCell<UnitReport>>>,
-    problem: Problem,
 }
 
 impl<'a> Rack<'a> {
     /// A rack with `storage` storage nodes and `units` nodes with one unit each.
     pub fn new(table: &'a Table, storage: usize, units: usize, seed: u64) -> Result<Self> {
-        let node = |kind: &str, role, at| NodeConfig::new(format!("{kind}{at}"), role);
-        let storage_nodes = (0..storage).map(|at| node("storage", Role::Storage, at));
-        let unit_nodes = (0..units).map(|at| node("unit", Role::Compute, at));
+        let storage_nodes = nodes("storage", Role::Storage, storage);
+        let unit_nodes = nodes("unit", Role::Compute, units);
         let config = RackConfig {
             seed,
             node: storage_nodes.chain(unit_nodes).collect(),
             ..RackConfig::default()
         };
         Ok(Self {
-            rack: SimulatedRack::new(&config)?,
+            rack: Testbed::new(&config)?,
             table,
             storage,
             units: Vec::new(),
-            problem: Problem::default(),
         })
     }
 
@@ -217,8 +214,8 @@ impl<'a> Rack<'a> {
         for (at, &node) in nodes.iter().enumerate() {
             let rings = flow.take_producers(at)?;
             let range = part(&all, at, nodes.len());
-            let feeder = ScanFeeder::new(&self.table.rows, range, rings, &self.problem);
-            self.rack.spawn(node, Box::new(feeder));
+            let feeder = ScanFeeder::new(&self.table.rows, range, rings);
+            self.rack.spawn(node, feeder);
         }
         Ok(())
     }
@@ -233,9 +230,9 @@ impl<'a> Rack<'a> {
         unit: UnitModel,
     ) -> Result<()> {
         let consumer = flow.take_consumer(consumer)?;
-        let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS, &self.problem);
+        let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS);
         self.units.push(report);
-        self.rack.spawn(node, Box::new(taker));
+        self.rack.spawn(node, taker);
         Ok(())
     }
 
@@ -246,13 +243,11 @@ impl<'a> Rack<'a> {
         run: &mut Run<'_>,
         control: &mut dyn FnMut(&mut Self, u64) -> Result<()>,
     ) -> Result<Outcome> {
-        let problem = self.problem.clone();
-        let failure = || problem.borrow().clone();
         let until = Until::Done(TIME_MAX);
         loop {
             let taken: u64 = self.units.iter().map(|unit| unit.borrow().bytes()).sum();
             let rest = &mut run.share(taken as f64 / self.table.bytes() as f64, 1.0);
-            match drive_to_control(rest, &mut self.rack, until, &failure)? {
+            match self.rack.drive_to_control(rest, until)? {
                 RunEnd::Control(token) => control(&mut self, token)?,
                 _ => return Ok(self.outcome()),
             }

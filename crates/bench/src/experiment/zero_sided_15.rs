@@ -9,13 +9,14 @@ use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
 use crate::figure::{Measured, values};
+use crate::harness::drive::Testbed;
 use crate::harness::grid::{self, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Partitioner;
-use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_rack::Flow;
 use std::rc::Rc;
 
 /// The paper's tables.
@@ -97,11 +98,11 @@ fn measure(
         System::CpuDriven { .. } => join.spawn_cpu_driven(&mut rack)?,
     };
     let start = rack.now();
-    shuffle::finish(run, &mut rack, &|| ledger.borrow().run.failure.clone())?;
+    shuffle::finish(run, &mut rack)?;
     let ledger = ledger.borrow();
     let seen = (ledger.built, ledger.wrong, ledger.joined);
     shuffle::verify("the join", seen, (tables.build, 0, expected))?;
-    let time = ledger.run.finished_at.since(start).as_secs_f64().max(1e-9);
+    let time = ledger.finished_at.since(start).as_secs_f64().max(1e-9);
     Ok(Seen {
         rate: (tables.build + tables.probe) as f64 / time / 1e6,
         traffic: shuffle::traffic(&rack),
@@ -117,7 +118,7 @@ struct Join {
 }
 
 impl Join {
-    fn spawn_cpu_driven(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>> {
+    fn spawn_cpu_driven(&self, rack: &mut Testbed) -> Result<Vec<Flow>> {
         let shape = cpu_driven(TUPLE_BYTES);
         let (senders, receivers) =
             cpu_shuffle::mesh(rack, &self.producers, &self.consumers, shape)?;
@@ -131,7 +132,7 @@ impl Join {
     }
 
     /// The flows must be kept for the whole run.
-    fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>> {
+    fn spawn_zero_sided(&self, rack: &mut Testbed) -> Result<Vec<Flow>> {
         let mut flows = Vec::new();
         for shape in [BUILD_FLOW, FLOW] {
             flows.push(shuffle::flow(
@@ -158,16 +159,16 @@ impl Join {
         Ok(flows)
     }
 
-    fn spawn_scanner<O: Outlet + 'static>(&self, rack: &mut SimulatedRack, own: usize, outlet: O) {
+    fn spawn_scanner<O: Outlet + 'static>(&self, rack: &mut Testbed, own: usize, outlet: O) {
         let cores = self.producers.len();
-        let scanner = Scanner::new(self.tables, outlet, (own, cores), self.ledger.clone());
-        rack.spawn(self.producers[own], Box::new(scanner));
+        let scanner = Scanner::new(self.tables, outlet, (own, cores));
+        rack.spawn(self.producers[own], scanner);
     }
 
-    fn spawn_joiner<I: Inlet + 'static>(&self, rack: &mut SimulatedRack, own: usize, inlet: I) {
+    fn spawn_joiner<I: Inlet + 'static>(&self, rack: &mut Testbed, own: usize, inlet: I) {
         let all = self.consumers.len();
         let joiner = Joiner::new(inlet, (own, all), JOINERS as u64, self.ledger.clone());
-        rack.spawn(self.consumers[own], Box::new(joiner));
+        rack.spawn(self.consumers[own], joiner);
     }
 }
 

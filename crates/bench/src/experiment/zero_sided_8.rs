@@ -3,20 +3,20 @@
 //! Two shuffle kernels on every node send items of 512 KiB to all kernels in turn. Either the
 //! switch takes the items out of rings, or the kernels put them themselves (NVSHMEM).
 
-use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
 use crate::figure::{Measured, Values, values};
+use crate::harness::drive::{Failure, Program, Testbed};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_rack::Flow;
 use rackweave_sim::devices;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// Kernels of a node. Source: section 7.1.
@@ -49,7 +49,6 @@ struct RingFiller {
     own: usize,
     plan: PutPlan,
     sent: u64,
-    ledger: Rc<RefCell<Ledger>>,
 }
 
 /// A kernel that empties its ring.
@@ -121,7 +120,7 @@ fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: PutPlan) -> Re
         System::ZeroSided => flow = Some(spawn(&mut rack, &kernels, plan, &ledger)?),
         System::Put => landing = Some(put_shuffle::spawn(&mut rack, &kernels, plan, &ledger)?),
     }
-    shuffle::finish(run, &mut rack, &|| ledger.borrow().failure.clone())?;
+    shuffle::finish(run, &mut rack)?;
     let ledger = ledger.borrow();
     match landing {
         Some(landing) => shuffle::verify("wrong items", landing.wrong(), 0)?,
@@ -140,7 +139,7 @@ fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: PutPlan) -> Re
 
 /// Kernels with a flow, which must be kept while they run.
 fn spawn(
-    rack: &mut SimulatedRack,
+    rack: &mut Testbed,
     kernels: &[NodeId],
     plan: PutPlan,
     ledger: &Rc<RefCell<Ledger>>,
@@ -152,7 +151,6 @@ fn spawn(
             own,
             plan,
             sent: 0,
-            ledger: ledger.clone(),
         };
         let sink = Sink {
             input: flow.take_consumer(own)?,
@@ -160,14 +158,14 @@ fn spawn(
             destinations: kernels.len(),
             ledger: ledger.clone(),
         };
-        rack.spawn(node, Box::new(source));
-        rack.spawn(node, Box::new(sink));
+        rack.spawn(node, source);
+        rack.spawn(node, sink);
     }
     Ok(flow)
 }
 
-impl RingFiller {
-    fn turn(&mut self) -> Result<Step, Failure> {
+impl Program for RingFiller {
+    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
         let count = self.outputs.len();
         let total = self.plan.items_per_destination * count as u64;
         if self.sent == total {
@@ -187,20 +185,13 @@ impl RingFiller {
     }
 }
 
-impl Actor for RingFiller {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
-        let result = self.turn();
-        self.ledger.borrow_mut().note(result)
-    }
-}
-
-impl Actor for Sink {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Sink {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let mut ledger = self.ledger.borrow_mut();
         let from_here = |key| put_shuffle::aims_at(key, self.own, self.destinations);
         let mut is_right = false;
         let look = |item: &[u8]| is_right = tuples::read(item).is_some_and(from_here);
-        match self.input.take_each(1, look) {
+        Ok(match self.input.take_each(1, look) {
             Taken::Items(_) => {
                 let tally = &mut ledger.tallies[self.own];
                 tally.tuples += 1;
@@ -214,8 +205,8 @@ impl Actor for Sink {
                 ledger.finished_at = ledger.finished_at.max(context.now());
                 Step::Done
             }
-            Taken::Aborted => ledger.note(Err("the flow was broken off".into())),
-        }
+            Taken::Aborted => return Err("the flow was broken off".into()),
+        })
     }
 }
 

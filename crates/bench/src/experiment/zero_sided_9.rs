@@ -11,12 +11,13 @@ use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
 use crate::figure::{Measured, Values, values};
+use crate::harness::drive::Testbed;
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
-use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_rack::Flow;
 use std::rc::Rc;
 
 /// Nodes, and workers of a node.
@@ -102,7 +103,7 @@ fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> 
     let tuples = bytes / tuple_size as u64;
     let ledger = Ledger::new(NODES * WORKERS, tuples * tuple_size as u64);
     let _flows = spawn(&mut rack, system, tuple_size, tuples, &ledger)?;
-    shuffle::finish(run, &mut rack, &|| ledger.borrow().failure.clone())?;
+    shuffle::finish(run, &mut rack)?;
     let ledger = ledger.borrow();
     shuffle::verify("tuples", ledger.total(), Tally::expected(tuples))?;
     Ok(Seen {
@@ -113,7 +114,7 @@ fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> 
 
 /// The flows must be kept for the whole run.
 fn spawn(
-    rack: &mut SimulatedRack,
+    rack: &mut Testbed,
     system: System,
     tuple_size: usize,
     tuples: u64,
@@ -154,7 +155,7 @@ fn spawn(
 }
 
 fn spawn_worker<O: Outlet + 'static, I: Inlet + 'static>(
-    rack: &mut SimulatedRack,
+    rack: &mut Testbed,
     own: usize,
     ends: (O, I),
     tuple_size: usize,
@@ -164,7 +165,7 @@ fn spawn_worker<O: Outlet + 'static, I: Inlet + 'static>(
     let workers = shuffle::threads(NODES, WORKERS);
     let production = Production::share(tuples, own, workers.len(), tuple_size);
     let worker = Worker::new(production, ends, (own, workers.len()), ledger.clone());
-    rack.spawn(workers[own], Box::new(worker));
+    rack.spawn(workers[own], worker);
 }
 
 #[cfg(test)]

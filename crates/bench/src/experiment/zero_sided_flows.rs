@@ -4,17 +4,17 @@
 //! programs fit the first Tofino. Every item is checked.
 
 use crate::figure::{Measured, values};
-use crate::harness::drive::{Until, drive};
+use crate::harness::drive::{Failure, Program, Testbed, Until, nodes};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::config::{BudgetName, Role};
 use rackweave_rack::testing::SimulatedMachines;
-use rackweave_rack::{Flow, RackConfig, SimulatedRack};
+use rackweave_rack::{Flow, RackConfig};
 use rackweave_sim::checkers::stamp;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 const NODES: u16 = 4;
@@ -53,8 +53,8 @@ struct Taker {
     wrong: Rc<Cell<u64>>,
 }
 
-impl Actor for Feeder {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
+impl Program for Feeder {
+    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
         let mut left = false;
         for (flow, ring, sent) in &mut self.rings {
             while *sent < self.items {
@@ -62,7 +62,7 @@ impl Actor for Feeder {
                 match ring.push(&self.item) {
                     Ok(()) => *sent += 1,
                     Err(PushError::Full) => break,
-                    Err(_) => return Step::Done,
+                    Err(error) => return Err(error.to_string()),
                 }
                 if *sent == self.items {
                     ring.finish();
@@ -70,12 +70,12 @@ impl Actor for Feeder {
             }
             left |= *sent < self.items;
         }
-        if left { Step::Sleep(ROUND) } else { Step::Done }
+        Ok(if left { Step::Sleep(ROUND) } else { Step::Done })
     }
 }
 
-impl Actor for Taker {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
+impl Program for Taker {
+    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
         let (seed, right, wrong) = (self.seed, &self.right, &self.wrong);
         self.rings.retain_mut(|(flow, ring, next)| {
             loop {
@@ -93,19 +93,17 @@ impl Actor for Taker {
                 }
             }
         });
-        if self.rings.is_empty() {
-            Step::Done
-        } else {
-            Step::Sleep(ROUND)
-        }
+        Ok(match self.rings.is_empty() {
+            true => Step::Done,
+            false => Step::Sleep(ROUND),
+        })
     }
 }
 
 fn config(flows: u16, seed: u64) -> RackConfig {
-    let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
     let mut config = RackConfig {
         seed,
-        node: (0..NODES).map(node).collect(),
+        node: nodes("node", Role::Compute, NODES.into()).collect(),
         ..RackConfig::default()
     };
     config.flow.transfers = 1;
@@ -120,7 +118,7 @@ fn config(flows: u16, seed: u64) -> RackConfig {
 /// grow with the flows is excluded by subtracting that of a switch for few flows.
 fn state_of_one(flows: u16) -> Result<(f64, f64)> {
     let state = |flows| -> Result<(f64, f64)> {
-        let rack = SimulatedRack::new(&config(flows, 1))?;
+        let rack = Testbed::new(&config(flows, 1))?;
         let ledger = rack.switch().ledger();
         let (registers, tables) = (ledger.bytes_registers(), ledger.bytes_tables());
         Ok((registers as f64, tables as f64))
@@ -133,7 +131,7 @@ fn state_of_one(flows: u16) -> Result<(f64, f64)> {
 /// Goodput of this many flows together, in GB/s.
 fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     let seed = run.seed;
-    let mut rack = SimulatedRack::new(&config(flows, seed))?;
+    let mut rack = Testbed::new(&config(flows, seed))?;
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
         let (from, to) = (NodeId(at % NODES), NodeId((at + 1) % NODES));
@@ -168,10 +166,10 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
                 taker.rings.push((at as u16, ring, 0));
             }
         }
-        rack.spawn(node, Box::new(feeder));
-        rack.spawn(node, Box::new(taker));
+        rack.spawn(node, feeder);
+        rack.spawn(node, taker);
     }
-    drive(run, &mut rack, Until::Done(PATIENCE), &|| None)?;
+    rack.drive(run, Until::Done(PATIENCE))?;
     let all = u64::from(flows) * items;
     if (right.get(), wrong.get()) != (all, 0) {
         let (right, wrong) = (right.get(), wrong.get());

@@ -1,6 +1,7 @@
 //! Verbs that account for their cost on a core, and can hold back posted work until the core has
 //! finished its turn.
 
+use super::drive::{Failure, Program};
 use rackweave_base::{Block, Duration, Instant, Qpn};
 use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, CpuModel};
@@ -38,21 +39,60 @@ impl Outbox {
         }
         Ok(())
     }
+}
 
-    /// A turn of a core: the work requests of the preceding turn reach the NIC, then `act` runs,
-    /// and the cost of its verbs is charged. Returns the result of `act`, and that cost.
-    pub fn turn<T: Toll, R>(
+/// A program whose verbs are metered, and whose work requests leave when its turn is over.
+pub trait MeteredProgram {
+    /// The cost of its verbs.
+    type Toll: Toll + Copy;
+
+    /// One turn. Returns its cost apart from the verbs; none if the program has ended.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn work(
         &mut self,
-        context: &mut Context<'_>,
-        toll: T,
-        act: impl FnOnce(&mut Metered<'_, T>) -> Result<R, String>,
-    ) -> (Result<R, String>, Duration) {
-        let flushed = self.flush(context.nic());
-        let mut verbs = Metered::with(context.nic(), Some(self), toll);
-        let result = flushed.and_then(|()| act(&mut verbs));
-        let spent = verbs.spent();
-        context.charge(Category::Communication, spent);
-        (result, spent)
+        now: Instant,
+        verbs: &mut Metered<'_, Self::Toll>,
+    ) -> Result<Option<Duration>, Failure>;
+
+    /// When it wants another turn even if nothing happens.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// Runs a [`MeteredProgram`].
+pub struct OnCore<P: MeteredProgram> {
+    program: P,
+    toll: P::Toll,
+    outbox: Outbox,
+}
+
+impl<P: MeteredProgram> OnCore<P> {
+    /// A program on a core whose verbs have this cost.
+    pub fn new(toll: P::Toll, program: P) -> Self {
+        Self {
+            program,
+            toll,
+            outbox: Outbox::default(),
+        }
+    }
+}
+
+impl<P: MeteredProgram> Program for OnCore<P> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let now = context.now();
+        self.outbox.flush(context.nic())?;
+        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.toll);
+        let result = self.program.work(now, &mut verbs);
+        let communication = verbs.spent();
+        context.charge(Category::Communication, communication);
+        let Some(compute) = result? else {
+            return Ok(Step::Done);
+        };
+        context.charge(Category::Compute, compute);
+        Ok(after(communication + compute, self.program.poll_timeout()))
     }
 }
 
@@ -89,6 +129,11 @@ impl<'a, T: Toll> Metered<'a, T> {
     /// The time that the core has spent.
     pub fn spent(&self) -> Duration {
         self.spent
+    }
+
+    /// The cost of its verbs.
+    pub fn toll(&self) -> &T {
+        &self.toll
     }
 
     /// Charges the core for something other than a verb.

@@ -3,13 +3,14 @@
 //! A GPU's kernels are one program per node that takes no time: it fills every slot as soon as it
 //! is free and frees every item as soon as it arrives.
 
-use super::tally::{self, Shared, Span, Tally};
+use super::drive::{Failure, Program, Testbed};
+use super::tally::{Shared, Span, Tally};
 use super::{Result, Run};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_rack::RackConfig;
 use rackweave_sim::LinkModel;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 
 /// The producers' node and the consumers' node.
 pub const ENDS: (NodeId, NodeId) = (NodeId(0), NodeId(1));
@@ -57,13 +58,13 @@ impl Flows {
 }
 
 /// The rack of the paper's testbed with its MTU.
-pub fn rack(seed: u64) -> Result<SimulatedRack> {
+pub fn rack(seed: u64) -> Result<Testbed> {
     let mut config = RackConfig {
         seed,
         ..RackConfig::default()
     };
     config.nic.mtu = MTU;
-    Ok(SimulatedRack::new(&config)?)
+    Testbed::new(&config)
 }
 
 /// Payload bytes per second of a link that carries only full packets of WRITEs or READ responses,
@@ -97,8 +98,8 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
         sinks.push(flow.take_consumer(0)?);
         made.push(flow);
     }
-    rack.spawn(ENDS.0, Box::new(KernelSource::new(sources, None, &tally)));
-    rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
+    rack.spawn(ENDS.0, KernelSource::new(sources, None));
+    rack.spawn(ENDS.1, Sink::new(sinks, &tally));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
 }
@@ -108,16 +109,14 @@ pub struct KernelSource {
     rings: Vec<(Producer, u64)>,
     /// Bytes per second of each ring; none: the maximum rate.
     rate: Option<f64>,
-    tally: Shared,
 }
 
 impl KernelSource {
     /// Pushes numbered items into these rings, at `rate` bytes per second or at the maximum rate.
-    pub fn new(rings: Vec<Producer>, rate: Option<f64>, tally: &Shared) -> Self {
+    pub fn new(rings: Vec<Producer>, rate: Option<f64>) -> Self {
         Self {
             rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
             rate,
-            tally: tally.clone(),
         }
     }
 
@@ -142,23 +141,21 @@ impl KernelSource {
     }
 }
 
-impl Actor for KernelSource {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for KernelSource {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let elapsed = context.now().since(Instant::ZERO).as_secs_f64();
         let mut next = None;
         for (ring, items) in &mut self.rings {
             let size = f64::from(ring.item_size());
             let due = self.rate.map(|rate| (elapsed * rate / size) as u64);
-            match (Self::fill(ring, items, due.unwrap_or(u64::MAX)), self.rate) {
-                (Ok(true), Some(rate)) => {
-                    let wait = (*items + 1) as f64 * size / rate - elapsed;
-                    next = Some(Duration::from_nanos((wait * 1e9).max(1.0) as u64));
-                }
-                (Ok(_), _) => {}
-                (Err(error), _) => return tally::broken(&self.tally, error.to_string()),
+            let filled = Self::fill(ring, items, due.unwrap_or(u64::MAX));
+            let filled = filled.map_err(|error| error.to_string())?;
+            if let Some(rate) = self.rate.filter(|_| filled) {
+                let wait = (*items + 1) as f64 * size / rate - elapsed;
+                next = Some(Duration::from_nanos((wait * 1e9).max(1.0) as u64));
             }
         }
-        next.map_or(Step::WaitForPacket, Step::Sleep)
+        Ok(next.map_or(Step::WaitForPacket, Step::Sleep))
     }
 }
 
@@ -178,8 +175,8 @@ impl Sink {
     }
 }
 
-impl Actor for Sink {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Sink {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let now = context.now();
         let mut tally = self.tally.borrow_mut();
         for (ring, items) in &mut self.rings {
@@ -188,16 +185,12 @@ impl Actor for Sink {
                 let slots = match ring.peek(u32::MAX) {
                     Taken::Items(slots) => slots,
                     Taken::Empty => break,
-                    Taken::Ended | Taken::Aborted => {
-                        tally.fail("a flow was broken off");
-                        return Step::Done;
-                    }
+                    Taken::Ended | Taken::Aborted => return Err("a flow was broken off".into()),
                 };
                 let bytes = slots.len();
                 for slot in slots.chunks_exact(size) {
                     if slot.u64_le(0) != *items {
-                        tally.fail("an item is not the one that was expected");
-                        return Step::Done;
+                        return Err("an item is not the one that was expected".into());
                     }
                     *items += 1;
                 }
@@ -205,7 +198,7 @@ impl Actor for Sink {
                 tally.add(now, bytes as u64);
             }
         }
-        Step::WaitForPacket
+        Ok(Step::WaitForPacket)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Code shared by the shuffle experiments: their rack, and how they run on it.
 
-use super::drive::{Until, drive};
+use super::drive::{Testbed, Until, nodes};
 use super::grid::Curve;
 use super::{ExperimentError, Result, Run};
 use rackweave_base::{Duration, NodeId};
-use rackweave_rack::config::{BudgetName, NodeConfig, Role, SwitchSection};
+use rackweave_rack::config::{BudgetName, Role, SwitchSection};
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 
 /// Limit on the virtual time of a run.
@@ -43,16 +43,14 @@ pub struct Seen {
     pub traffic: Traffic,
 }
 
-/// A rack of `nodes` nodes of the testbed, large enough for any flow of these experiments: the
+/// A rack of `count` nodes of the testbed, large enough for any flow of these experiments: the
 /// tables are those of a software switch.
-pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack> {
+pub fn rack(count: usize, seed: u64) -> Result<Testbed> {
     let mut config = RackConfig {
         seed,
         memory_limit: 8 << 30,
         payload_buffers: 1 << 14,
-        node: (0..nodes)
-            .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
-            .collect(),
+        node: nodes("node", Role::Compute, count).collect(),
         switch: SwitchSection {
             budget: BudgetName::Software,
             memory: 1 << 30,
@@ -65,7 +63,7 @@ pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack> {
     };
     config.nic.queue_pairs = 8192;
     config.nic.regions = 4096;
-    Ok(SimulatedRack::new(&config)?)
+    Testbed::new(&config)
 }
 
 /// The node of each of `per_node` threads on every node, node by node.
@@ -93,13 +91,9 @@ pub fn flow(
     Ok(rack.create_flow(spec)?)
 }
 
-/// Runs until all actors are done; `failure` is their first error.
-pub fn finish(
-    run: &mut Run<'_>,
-    rack: &mut SimulatedRack,
-    failure: &dyn Fn() -> Option<String>,
-) -> Result<()> {
-    drive(run, rack, Until::Done(TIME_MAX), failure)?;
+/// Runs until all programs are done.
+pub fn finish(run: &mut Run<'_>, rack: &mut Testbed) -> Result<()> {
+    rack.drive(run, Until::Done(TIME_MAX))?;
     Ok(())
 }
 

@@ -1,18 +1,10 @@
-//! Results of a run's programs within a window of time: operations, bytes, and errors.
+//! Results of a run's programs within a window of time: operations and bytes.
 
-use super::drive::{Until, drive};
+use super::drive::{Testbed, Until};
 use super::{ExperimentError, Result, Run};
 use rackweave_base::{Duration, Instant};
-use rackweave_rack::SimulatedRack;
-use rackweave_sim::world::Step;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Ends a program that found an error: the run is invalid.
-pub fn broken(tally: &Shared, failure: impl Into<String>) -> Step {
-    tally.borrow_mut().fail(failure);
-    Step::Done
-}
 
 /// How long a run takes, and which part of it is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +74,6 @@ pub struct Tally {
     areas: [u128; 2],
     passed: Instant,
     arrivals: u64,
-    failure: Option<String>,
 }
 
 impl Tally {
@@ -100,17 +91,16 @@ impl Tally {
             areas: [0; 2],
             passed: Instant::ZERO,
             arrivals: 0,
-            failure: None,
         }))
     }
 
     /// Runs a rack until the window is over.
     ///
     /// # Errors
-    /// If an error was found, nothing happens any more, or the user wishes to stop.
-    pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut SimulatedRack) -> Result<()> {
+    /// As for [`Testbed::drive`].
+    pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut Testbed) -> Result<()> {
         let until = Until::Time(tally.borrow().until());
-        drive(run, rack, until, &|| tally.borrow().failure())?;
+        rack.drive(run, until)?;
         Ok(())
     }
 
@@ -155,16 +145,6 @@ impl Tally {
         }
     }
 
-    /// Records an error: the run is invalid.
-    pub fn fail(&mut self, failure: impl Into<String>) {
-        self.failure.get_or_insert(failure.into());
-    }
-
-    /// The first error.
-    pub fn failure(&self) -> Option<String> {
-        self.failure.clone()
-    }
-
     /// Operations per second.
     pub fn per_second(&self) -> f64 {
         let [from, _, until] = self.window;
@@ -206,11 +186,8 @@ impl Tally {
     /// Bytes per second; to be called at the end of the window.
     ///
     /// # Errors
-    /// If something wrong arrived, or too little.
+    /// If too little arrived.
     pub fn bytes_per_second(&mut self) -> Result<f64> {
-        if let Some(failure) = self.failure() {
-            return Err(ExperimentError::Run(failure));
-        }
         if self.arrivals < 4 {
             return Err(ExperimentError::Run(format!(
                 "{} arrivals after the warm-up make no rate",
@@ -262,9 +239,6 @@ mod tests {
         }
         let rates: Vec<f64> = tally.course().iter().map(|point| point.1).collect();
         assert_eq!(rates, [2e7, 0.0, 1e7, 1e7]);
-        tally.fail("first");
-        tally.fail("second");
-        assert_eq!(tally.failure().as_deref(), Some("first"));
     }
 
     const SPAN: Span = Span {
@@ -295,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_or_something_wrong_is_no_rate() {
+    fn too_little_is_no_rate() {
         let tally = Tally::new(Instant::ZERO, SPAN);
         let mut tally = tally.borrow_mut();
         tally.add(Instant::from_nanos(50), 1_000_000);
@@ -305,7 +279,5 @@ mod tests {
             tally.add(Instant::from_nanos(at), 500);
         }
         assert!(tally.bytes_per_second().is_ok());
-        tally.fail("wrong");
-        assert!(tally.bytes_per_second().is_err());
     }
 }

@@ -20,7 +20,7 @@ fn many_short_rounds_lose_nothing() {
         spawn(&mut rack, &ranks, plan, &ledger).unwrap();
         let end = rack.run(Instant::from_nanos(1_000_000_000));
         let ledger = ledger.borrow();
-        assert_eq!(ledger.failure, None);
+        assert_eq!(rack.failure(), None);
         assert_eq!(end, RunEnd::Done, "{nodes} nodes, {per_node} ranks each");
         assert_eq!(ledger.total(), Tally::expected(tuples));
     }

@@ -2,7 +2,8 @@
 
 use super::{LINE, NodeEnd, PHASE_END, Shape};
 use crate::baseline::cores;
-use crate::baseline::ends::{Failure, Inlet, Took};
+use crate::baseline::ends::{Inlet, Took};
+use crate::harness::drive::Failure;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use rackweave_base::memory::ReadSlots;
 use rackweave_sim::Category;

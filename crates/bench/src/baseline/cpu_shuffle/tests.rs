@@ -15,10 +15,10 @@ fn run(shape: Shape, tuples: u64) -> (Tally, Duration) {
     for (own, ends) in senders.into_iter().zip(receivers).enumerate() {
         let production = Production::share(tuples, own, workers.len(), shape.tuple_size);
         let worker = Worker::new(production, ends, (own, workers.len()), ledger.clone());
-        rack.spawn(workers[own], Box::new(worker));
+        rack.spawn(workers[own], worker);
     }
     let end = rack.run(Instant::from_nanos(1_000_000_000));
-    assert_eq!(ledger.borrow().failure, None);
+    assert_eq!(rack.failure(), None);
     assert_eq!(end, RunEnd::Done);
     let ledger = ledger.borrow();
     (ledger.total(), ledger.finished_at - Instant::ZERO)

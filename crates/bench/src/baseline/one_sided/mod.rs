@@ -113,14 +113,13 @@ pub fn run(
             node_end,
             links,
             turn: 0,
-            tally: tally.clone(),
         });
     }
-    rack.spawn(ENDS.0, Box::new(KernelSource::new(sources, None, &tally)));
+    rack.spawn(ENDS.0, KernelSource::new(sources, None));
     for server in servers {
-        rack.spawn(ENDS.0, Box::new(server));
+        rack.spawn(ENDS.0, server);
     }
-    rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
+    rack.spawn(ENDS.1, Sink::new(sinks, &tally));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
 }

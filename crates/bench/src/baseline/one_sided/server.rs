@@ -1,15 +1,14 @@
 //! A core that serves flows: the CPU's part.
 
 use super::Words;
-use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, poll, post};
 use crate::baseline::set_up::NodeEnd;
-use crate::harness::tally::{Shared, broken};
+use crate::harness::drive::{Failure, Program};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Qpn};
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::{CompletionOpcode, Region};
 use rackweave_wire::fabric::ring::{
     ITEMS, NODE_WORD, NodeWord, SWITCH_WORD, SwitchState, SwitchWord, run_length,
@@ -74,20 +73,16 @@ pub struct Server {
     pub links: Vec<Link>,
     /// The flow to visit next.
     pub turn: usize,
-    pub tally: Shared,
 }
 
-impl Actor for Server {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let completed = match self.turn {
-            0 => self.complete(context),
-            _ => Ok(()),
-        };
-        if let Err(failure) = completed.and_then(|()| self.visit(context)) {
-            return broken(&self.tally, failure);
+impl Program for Server {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        if self.turn == 0 {
+            self.complete(context)?;
         }
+        self.visit(context)?;
         self.turn = (self.turn + 1) % self.links.len();
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }
 

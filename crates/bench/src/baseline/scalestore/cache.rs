@@ -6,7 +6,7 @@
 
 use super::frames::Frames;
 use super::message::{DROPS_MAX, Fetch, Message};
-use crate::baseline::ends::Failure;
+use crate::harness::drive::Failure;
 use std::collections::VecDeque;
 
 /// Maximum frames that the hand passes before other threads may use the cache.

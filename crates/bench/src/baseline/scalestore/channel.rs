@@ -4,9 +4,9 @@
 //! answer has arrived, every SEND finds a receive, and no buffer is written while it is sent.
 
 use super::message::{Message, WORDS_MAX};
-use crate::baseline::ends::Failure;
 use crate::baseline::requests::{post, post_receive};
 use crate::baseline::set_up::{NodeEnd, SetUpError, on_nic, region};
+use crate::harness::drive::Failure;
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::Rack;

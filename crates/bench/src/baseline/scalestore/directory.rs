@@ -5,7 +5,7 @@
 //! wait meanwhile.
 
 use super::message::{Fetch, Holder, Message};
-use crate::baseline::ends::Failure;
+use crate::harness::drive::Failure;
 use std::collections::VecDeque;
 
 /// The destination of an answer: the connection of the request, its node, and its tag.

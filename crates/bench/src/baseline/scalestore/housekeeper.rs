@@ -4,12 +4,12 @@
 use super::cache::Cache;
 use super::channel::{Channel, RECEIVED, kind};
 use super::message::Message;
-use super::{Shared, next};
-use crate::baseline::ends::{Failure, note};
+use super::next;
 use crate::baseline::requests::poll;
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::CqId;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -32,11 +32,9 @@ pub struct Housekeeper {
     pub free: Vec<u16>,
     /// Drops that wait for a free tag.
     pub waiting: VecDeque<Message>,
-    /// Results of all threads.
-    pub seen: Shared,
 }
 
-impl Housekeeper {
+impl Program for Housekeeper {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let completions = poll(context, self.cq, POLL)?;
         for completion in completions.iter().filter(|one| kind(one.id) == RECEIVED) {
@@ -60,12 +58,5 @@ impl Housekeeper {
             context.wake_neighbours();
         }
         Ok(next(looks > 0 || !completions.is_empty()))
-    }
-}
-
-impl Actor for Housekeeper {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        note(&mut self.seen.borrow_mut().failure, result)
     }
 }

@@ -54,12 +54,11 @@ mod server;
 mod store;
 mod worker;
 
-use super::ends::Failure;
 use super::set_up;
-use crate::harness::drive::{Until, drive};
+use crate::harness::drive::Until;
 use crate::harness::{ExperimentError, Run, shuffle};
 pub use cache::PageSource;
-use core::cell::RefCell;
+use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::world::Step;
 use std::rc::Rc;
@@ -134,14 +133,8 @@ pub struct Outcome {
     pub packets_dropped: u64,
 }
 
-/// Results of the threads of a run.
-#[derive(Default, Debug)]
-struct Seen {
-    found: Found,
-    failure: Option<Failure>,
-}
-
-type Shared = Rc<RefCell<Seen>>;
+/// [`Found`], shared by the threads of a run.
+type Shared = Rc<Cell<Found>>;
 
 /// The next step of a thread: it polls again at once if anything happened.
 fn next(happened: bool) -> Step {
@@ -161,10 +154,11 @@ pub fn run(
     config: &Config,
     pages: &mut dyn FnMut(usize) -> Pages,
 ) -> Result<Outcome, ExperimentError> {
-    let Store { mut rack, seen, .. } = Store::new(config, run.seed, pages)?;
-    let until = Until::Time(config.window().1);
-    drive(run, &mut rack, until, &|| seen.borrow().failure.clone())?;
-    let found = seen.borrow().found;
+    let Store {
+        mut rack, found, ..
+    } = Store::new(config, run.seed, pages)?;
+    rack.drive(run, Until::Time(config.window().1))?;
+    let found = found.get();
     Ok(Outcome {
         per_second: found.iter().sum::<u64>() as f64 / config.window.as_secs_f64(),
         found,

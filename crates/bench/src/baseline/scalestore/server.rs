@@ -8,12 +8,12 @@ use super::channel::{Channel, RECEIVED, WRITTEN, kind, parts};
 use super::directory::{Asker, Directory, Load};
 use super::frames::{HEADER, write_page};
 use super::message::Message;
-use super::{Shared, next};
-use crate::baseline::ends::{Failure, note};
+use super::next;
 use crate::baseline::requests::{Remote, poll, post};
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_target::{Backend, Io, IoKind};
 use rackweave_verbs::{Completion, CqId, Region};
 use std::rc::Rc;
@@ -154,11 +154,9 @@ pub struct Handler {
     pub owner: Rc<RefCell<Owner>>,
     /// The completion queue of its requests.
     pub cq: CqId,
-    /// Results of all threads.
-    pub seen: Shared,
 }
 
-impl Handler {
+impl Program for Handler {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let owner = &mut *self.owner.borrow_mut();
         let completions = poll(context, self.cq, POLL)?;
@@ -177,12 +175,5 @@ impl Handler {
             (Step::WaitForPacket, Some(due)) => Step::WaitUntil(due),
             _ => step,
         })
-    }
-}
-
-impl Actor for Handler {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        note(&mut self.seen.borrow_mut().failure, result)
     }
 }

@@ -11,10 +11,11 @@ use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{NodeEnd, SetUpError, connect};
 use crate::harness::ExperimentError;
 use crate::harness::blank::BlankBackend;
+use crate::harness::drive::{Testbed, nodes};
 use core::cell::RefCell;
 use rackweave_base::{NodeId, Rng};
 use rackweave_rack::config::{NicSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack, SsdBackend};
+use rackweave_rack::{RackConfig, SsdBackend};
 use rackweave_sim::SsdModel;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -25,17 +26,16 @@ const STAGING_PER_DRIVE: u32 = 2 * 128;
 
 /// A prepared run: all threads have been started, and no time has passed.
 pub struct Store {
-    pub rack: SimulatedRack,
+    pub rack: Testbed,
     pub caches: Vec<Rc<RefCell<Cache>>>,
     pub owner: Rc<RefCell<Owner>>,
-    pub seen: Shared,
+    pub found: Shared,
     handlers: Vec<NodeEnd>,
 }
 
 /// The rack that a configuration needs. Compute nodes come first, then the storage node.
 fn rack_config(config: &Config, seed: u64) -> RackConfig {
-    let compute = |at| NodeConfig::new(format!("compute{at}"), Role::Compute);
-    let nodes = (0..config.compute_nodes).map(compute);
+    let compute = nodes("compute", Role::Compute, config.compute_nodes.into());
     let storage = NodeConfig::new("storage0", Role::Storage);
     let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
     let nic = NicSection {
@@ -48,7 +48,7 @@ fn rack_config(config: &Config, seed: u64) -> RackConfig {
         seed,
         memory_limit: 16 << 30,
         payload_buffers: 1 << 14,
-        node: nodes.chain([storage]).collect(),
+        node: compute.chain([storage]).collect(),
         nic,
         ..RackConfig::default()
     }
@@ -65,7 +65,7 @@ impl Store {
         pages: &mut dyn FnMut(usize) -> Pages,
     ) -> Result<Self, ExperimentError> {
         config.check()?;
-        let rack = SimulatedRack::new(&rack_config(config, seed))?;
+        let rack = Testbed::new(&rack_config(config, seed))?;
         let storage = NodeId(config.compute_nodes);
         let buffers = config.ssds.max(1) * STAGING_PER_DRIVE;
         let bytes = buffers as usize * config.page_size as usize;
@@ -85,7 +85,7 @@ impl Store {
             rack,
             caches: Vec::new(),
             owner: Rc::new(RefCell::new(owner)),
-            seen: Shared::default(),
+            found: Shared::default(),
             handlers,
         };
         store.spawn_computes(config, pages)?;
@@ -114,9 +114,8 @@ impl Store {
                 channel,
                 free: (0..TAGS as u16).rev().collect(),
                 waiting: VecDeque::new(),
-                seen: Rc::clone(&self.seen),
             };
-            self.rack.spawn_server(own.node, Box::new(housekeeper));
+            self.rack.spawn_server(own.node, housekeeper);
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
                 let (node_end, channel) = self.thread(own, tags, SCRATCH)?;
@@ -135,13 +134,13 @@ impl Store {
                     pages: pages(at * usize::from(config.workers) + usize::from(number)),
                     work: config.work,
                     window: config.window(),
-                    seen: Rc::clone(&self.seen),
+                    found: Rc::clone(&self.found),
                     slots: vec![Slot::default(); tags as usize],
                     free: (0..config.depth).rev().collect(),
                     blocked: VecDeque::new(),
                     is_exhausted: false,
                 };
-                self.rack.spawn(own.node, Box::new(worker));
+                self.rack.spawn(own.node, worker);
             }
             self.caches.push(cache);
         }
@@ -177,9 +176,8 @@ impl Store {
             let handler = Handler {
                 owner: Rc::clone(&self.owner),
                 cq: handler.cq,
-                seen: Rc::clone(&self.seen),
             };
-            self.rack.spawn_server(storage, Box::new(handler));
+            self.rack.spawn_server(storage, handler);
         }
     }
 }

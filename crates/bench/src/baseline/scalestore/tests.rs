@@ -41,13 +41,12 @@ fn random(config: &Config, seed: u64, each: u64) -> impl FnMut(usize) -> Pages +
 fn read(config: &Config, seed: u64, each: u64) -> (Found, u64, u64) {
     eprintln!("seed {seed}");
     let mut store = Store::new(config, seed, &mut random(config, seed, each)).unwrap();
-    let failure = || store.seen.borrow().failure.clone();
     let until = Until::Done(config.window);
-    drive(&mut Run::quick(seed), &mut store.rack, until, &failure).unwrap();
+    store.rack.drive(&mut Run::quick(seed), until).unwrap();
     // The last drops are still in flight.
     let settled = store.rack.now() + Duration::from_millis(1);
     store.rack.run(settled);
-    assert_eq!(failure(), None);
+    assert_eq!(store.rack.failure(), None);
     let owner = store.owner.borrow();
     assert!(owner.is_idle());
     let mut redirects_stale = 0;
@@ -58,7 +57,7 @@ fn read(config: &Config, seed: u64, each: u64) -> (Found, u64, u64) {
         assert_eq!(held, known, "node {node}");
         redirects_stale += cache.borrow().redirects_stale;
     }
-    let found = store.seen.borrow().found;
+    let found = store.found.get();
     let workers = u64::from(config.workers) * u64::from(config.compute_nodes);
     assert_eq!(found.iter().sum::<u64>(), workers * each);
     (found, redirects_stale, store.rack.trace_hash())
@@ -118,7 +117,7 @@ fn a_page_that_is_not_what_it_should_be_ends_the_run() {
             .run(Instant::ZERO + Duration::from_micros(50) * slice);
         // Overwrites a frame behind the cache's back with a page that no worker requests.
         store.caches[0].borrow().bytes.write(0, config.pages);
-        store.seen.borrow().failure.clone()
+        store.rack.failure()
     });
     assert!(
         failure

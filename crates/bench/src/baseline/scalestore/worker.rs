@@ -5,13 +5,13 @@ use super::channel::{Channel, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
 use super::message::{Fetch, Holder, Message};
 use super::{Pages, Shared, next};
-use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::{CqId, Region, Verbs};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -42,8 +42,8 @@ pub struct Worker {
     pub work: Duration,
     /// Start and end of counting.
     pub window: (Instant, Instant),
-    /// Results of all threads.
-    pub seen: Shared,
+    /// Where the pages of all threads were found.
+    pub found: Shared,
     /// The pending accesses, each in a slot of its own.
     pub slots: Vec<Slot>,
     /// Free slots.
@@ -62,7 +62,7 @@ pub struct Slot {
     frame: u32,
 }
 
-impl Worker {
+impl Program for Worker {
     /// Takes completions, then begins one access if possible.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let cache = Rc::clone(&self.cache);
@@ -97,7 +97,9 @@ impl Worker {
         let is_done = self.is_exhausted && self.free.len() == self.slots.len();
         Ok(if is_done { Step::Done } else { next(happened) })
     }
+}
 
+impl Worker {
     fn take_answer(
         &mut self,
         context: &mut Context<'_>,
@@ -206,14 +208,9 @@ impl Worker {
         self.free.push(slot);
         let (from, until) = self.window;
         if (from..until).contains(&context.now()) {
-            self.seen.borrow_mut().found[source as usize] += 1;
+            let mut found = self.found.get();
+            found[source as usize] += 1;
+            self.found.set(found);
         }
-    }
-}
-
-impl Actor for Worker {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.turn(context);
-        note(&mut self.seen.borrow_mut().failure, result)
     }
 }

@@ -3,13 +3,12 @@
 use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
 use super::message::{self, Stamp};
-use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::Problem;
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use rackweave_base::Duration;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, stream_time};
 use rackweave_verbs::{CqId, Operation, Region, WorkRequest};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +24,6 @@ pub struct Common {
     pub message: u32,
     pub cores: u32,
     pub seed: u64,
-    pub problem: Problem,
 }
 
 impl Common {
@@ -96,15 +94,8 @@ pub struct Producer {
     pub total: u64,
 }
 
-impl Actor for Producer {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.work(context);
-        note(&mut self.common.problem.borrow_mut(), result)
-    }
-}
-
-impl Producer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+impl Program for Producer {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         for completion in poll(context, self.common.cq, POLL)? {
             if completion.id == FETCHED {
                 if let Some(sequencer) = &mut self.sequencer {
@@ -141,7 +132,9 @@ impl Producer {
             None => Ok(Step::WaitForPacket),
         }
     }
+}
 
+impl Producer {
     fn send(
         &mut self,
         context: &mut Context<'_>,
@@ -191,15 +184,8 @@ pub struct Consumer {
     pub log: Rc<RefCell<Log>>,
 }
 
-impl Actor for Consumer {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = self.work(context);
-        note(&mut self.common.problem.borrow_mut(), result)
-    }
-}
-
-impl Consumer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+impl Program for Consumer {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let completions = poll(context, self.common.cq, POLL)?;
         for completion in &completions {
             let slot = completion.id & (SENT - 1);
@@ -231,7 +217,9 @@ impl Consumer {
             Step::Compute(Duration::from_nanos(1))
         })
     }
+}
 
+impl Consumer {
     fn receive(
         &mut self,
         context: &mut Context<'_>,

@@ -3,9 +3,9 @@
 //! A receiver has [`WINDOW`] receive requests posted per edge. It reports to the sender how many it
 //! has posted again by WRITEs of a counter, so that every SEND finds one.
 
-use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, post, post_receive};
 use crate::baseline::set_up::{NodeEnd, SetUpError, connect, on_nic, region};
+use crate::harness::drive::Failure;
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::Rack;

@@ -1,13 +1,13 @@
 //! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
-use crate::harness::metered::{Metered, Outbox, after};
-use crate::harness::tally::{self, Shared};
+use crate::harness::drive::Failure;
+use crate::harness::metered::{Metered, MeteredProgram};
+use crate::harness::tally::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
-use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, devices};
+use rackweave_sim::devices;
 use rackweave_workload::ycsb::Zipf;
 use std::collections::HashMap;
 
@@ -50,12 +50,10 @@ impl Mix {
 pub struct ClientActor {
     /// The client, with its connections.
     pub(super) client: Attached<IndexClient>,
-    pub(super) core: Core,
     pub(super) mix: Mix,
     pub(super) rng: Rng,
     /// Operations in flight: their start times and keys.
     pub(super) going: HashMap<Ticket, (Instant, u64)>,
-    pub(super) outbox: Outbox,
     pub(super) tally: Shared,
 }
 
@@ -82,10 +80,17 @@ impl ClientActor {
             Err(error) => Err(format!("key {key}: {error}")),
         }
     }
+}
 
-    /// One turn. Returns its cost apart from the verbs.
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<Duration, String> {
-        let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
+impl MeteredProgram for ClientActor {
+    type Toll = Core;
+
+    fn work(
+        &mut self,
+        now: Instant,
+        verbs: &mut Metered<'_, Core>,
+    ) -> Result<Option<Duration>, Failure> {
+        let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         self.client.advance(now, verbs);
         while let Some(reply) = self.client.take() {
@@ -104,22 +109,10 @@ impl ClientActor {
             }
             self.client.advance(now, verbs);
         }
-        Ok(spent)
+        Ok(Some(spent))
     }
-}
 
-impl Actor for ClientActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let (now, core) = (context.now(), self.core);
-        let mut outbox = core::mem::take(&mut self.outbox);
-        let (result, communication) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
-        self.outbox = outbox;
-        match result {
-            Ok(compute) => {
-                context.charge(Category::Compute, compute);
-                after(communication + compute, self.client.poll_timeout())
-            }
-            Err(failure) => tally::broken(&self.tally, failure),
-        }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.client.poll_timeout()
     }
 }

@@ -4,8 +4,8 @@
 use super::client::{ClientActor, Mix};
 use super::server::{Prices, ServerActor, Slowdown};
 use super::{Core, attributes, testbed, tree};
-use crate::harness::drive::OrFailed;
-use crate::harness::metered::Outbox;
+use crate::harness::drive::{OrFailed, Testbed};
+use crate::harness::metered::{OnCore, Outbox};
 use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
@@ -15,7 +15,7 @@ use rackweave_endpoint::index::{
 };
 use rackweave_endpoint::rpc;
 use rackweave_rack::services::IndexService;
-use rackweave_rack::{IndexEndpointSpec, IndexSpec, SimulatedRack};
+use rackweave_rack::{IndexEndpointSpec, IndexSpec};
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 use std::collections::HashMap;
@@ -135,7 +135,7 @@ impl IndexPlan {
 /// The index, before its threads start.
 pub struct Index {
     /// The testbed.
-    pub rack: SimulatedRack,
+    pub rack: Testbed,
     /// Host and DPU.
     pub service: IndexService,
     plan: IndexPlan,
@@ -189,14 +189,13 @@ impl Index {
             let client = self.service.client(node, plan.client());
             let actor = ClientActor {
                 client: client.or_failed("a client")?,
-                core: Core::of(Server::Compute),
                 mix: plan.mix.clone(),
                 rng: self.rng.fork(&format!("client {index}")),
                 going: HashMap::new(),
-                outbox: Outbox::default(),
                 tally: tally.clone(),
             };
-            self.rack.spawn(node, Box::new(actor));
+            let core = Core::of(Server::Compute);
+            self.rack.spawn(node, OnCore::new(core, actor));
         }
         let prices = ENDPOINTS
             .map(|(_, server)| Prices::new(server, plan.keys, plan.scale, plan.node_bytes));
@@ -208,9 +207,8 @@ impl Index {
                 outbox: Outbox::default(),
                 prices: prices[of].clone(),
                 slowdown,
-                tally: tally.clone(),
             };
-            self.rack.spawn(node, Box::new(actor));
+            self.rack.spawn(node, actor);
         }
         Ok(())
     }

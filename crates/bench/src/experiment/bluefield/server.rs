@@ -1,8 +1,8 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::{Core, tree};
+use crate::harness::drive::{Failure, Program};
 use crate::harness::metered::{Metered, Outbox};
-use crate::harness::tally::{self, Shared};
 use crate::harness::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
@@ -10,7 +10,7 @@ use rackweave_endpoint::index::Shard;
 use rackweave_endpoint::index::message::Method;
 use rackweave_rack::SharedServer;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, TreeCost, devices};
 use std::rc::Rc;
 
@@ -96,21 +96,17 @@ pub struct ServerActor {
     pub prices: Rc<Prices>,
     /// When its core becomes slower, if it does.
     pub slowdown: Option<Slowdown>,
-    /// Where failures are reported.
-    pub tally: Shared,
 }
 
-impl Actor for ServerActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for ServerActor {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (now, core) = (context.now(), self.prices.core);
         let mut thread = self.server.lock();
         let Some(thread) = thread.as_mut() else {
-            return Step::Done;
+            return Ok(Step::Done);
         };
         let cost = self.prices.cost(thread.service.shard());
-        if let Err(failure) = self.outbox.flush(context.nic()) {
-            return tally::broken(&self.tally, failure);
-        }
+        self.outbox.flush(context.nic())?;
         let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), core);
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
         let price = |_, method, request: &[u8], answered| {
@@ -130,13 +126,13 @@ impl Actor for ServerActor {
         context.charge(Category::Compute, compute);
         let spent = communication + compute;
         if let Some(qpn) = thread.rpc.poll_lost() {
-            return tally::broken(&self.tally, format!("the connection {qpn} broke"));
+            return Err(format!("the connection {qpn} broke"));
         }
         if spent == Duration::ZERO {
-            return Step::WaitForPacket;
+            return Ok(Step::WaitForPacket);
         }
         let queue = u32::try_from(operations).unwrap_or(u32::MAX);
         thread.service.meter().note_busy(spent, queue);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }

@@ -6,9 +6,9 @@ use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
 use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
 use crate::figure::{Values, values};
-use crate::harness::drive::OrFailed;
-use crate::harness::metered::{Outbox, after};
-use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::drive::{Failure, OrFailed};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore};
+use crate::harness::tally::{Span, Tally};
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
@@ -18,7 +18,6 @@ use rackweave_endpoint::index::{
 use rackweave_endpoint::rpc;
 use rackweave_rack::Attached;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_workload::ycsb::Zipf;
 use std::rc::Rc;
 
@@ -151,7 +150,7 @@ pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
     let mut index = Index::new(run.seed, &plan)?;
     let tally = Tally::new(index.rack.now(), plan.span);
     tally.borrow_mut().in_parts(index.rack.now(), PART);
-    let log = coordinate(&mut index, &tally)?;
+    let log = coordinate(&mut index)?;
     index.start(&tally)?;
     Tally::run(&tally, &mut run.part(0, 2), &mut index.rack)?;
     let (tally, log) = (tally.borrow(), log.borrow());
@@ -180,7 +179,7 @@ pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>> {
 }
 
 /// Starts a coordinator that rebalances and logs its actions.
-fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
+fn coordinate(index: &mut Index) -> Result<Rc<RefCell<Log>>> {
     let config = CoordinatorConfig {
         rpc: rpc::ClientConfig {
             timeout: Duration::ZERO,
@@ -200,12 +199,10 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
     let coordinator = index.service.coordinator(node, config);
     let actor = CoordinatorActor {
         coordinator: coordinator.or_failed("the coordinator")?,
-        core: Core::of(Server::Compute),
-        outbox: Outbox::default(),
         log: log.clone(),
-        tally: tally.clone(),
     };
-    index.rack.spawn(node, Box::new(actor));
+    let core = Core::of(Server::Compute);
+    index.rack.spawn(node, OnCore::new(core, actor));
     Ok(log)
 }
 
@@ -251,18 +248,12 @@ struct Log {
 struct CoordinatorActor {
     /// The state machine, with its connections.
     coordinator: Attached<Coordinator>,
-    /// The core that it runs on.
-    core: Core,
-    /// What it has posted in this turn.
-    outbox: Outbox,
     /// The log of its actions.
     log: Rc<RefCell<Log>>,
-    /// Where failures are reported.
-    tally: Shared,
 }
 
 impl CoordinatorActor {
-    fn note(&self, now: Instant, event: &CoordinatorEvent) {
+    fn note(&self, now: Instant, event: &CoordinatorEvent) -> Result<(), Failure> {
         match event {
             CoordinatorEvent::Moved(moved) => {
                 let mut log = self.log.borrow_mut();
@@ -270,31 +261,32 @@ impl CoordinatorActor {
                 log.moves.push((now, moved.entries));
             }
             CoordinatorEvent::Ended(Err(error)) => {
-                self.tally.borrow_mut().fail(format!("a move: {error}"));
+                return Err(format!("a move: {error}"));
             }
             CoordinatorEvent::Gone(endpoint) => {
-                let failure = format!("{endpoint} does not answer the coordinator");
-                self.tally.borrow_mut().fail(failure);
+                return Err(format!("{endpoint} does not answer the coordinator"));
             }
             _ => {}
         }
+        Ok(())
     }
 }
 
-impl Actor for CoordinatorActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let (now, core) = (context.now(), self.core);
-        let mut outbox = core::mem::take(&mut self.outbox);
-        let (result, spent) = outbox.turn(context, core, |verbs| {
-            while let Some(event) = self.coordinator.poll(now, verbs) {
-                self.note(now, &event);
-            }
-            Ok(())
-        });
-        self.outbox = outbox;
-        if let Err(failure) = result {
-            return tally::broken(&self.tally, failure);
+impl MeteredProgram for CoordinatorActor {
+    type Toll = Core;
+
+    fn work(
+        &mut self,
+        now: Instant,
+        verbs: &mut Metered<'_, Core>,
+    ) -> Result<Option<Duration>, Failure> {
+        while let Some(event) = self.coordinator.poll(now, verbs) {
+            self.note(now, &event)?;
         }
-        after(spent, self.coordinator.poll_timeout())
+        Ok(Some(Duration::ZERO))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.coordinator.poll_timeout()
     }
 }

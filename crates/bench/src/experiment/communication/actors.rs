@@ -6,12 +6,13 @@
 use super::data::Data;
 use super::testbed::Core;
 use super::ways::{Inlet, Outlet};
+use crate::harness::drive::{Failure, Program};
 use crate::harness::metered::{Metered, Outbox};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// The results that the threads of a measurement report.
@@ -23,8 +24,6 @@ pub struct Report {
     pub written: Instant,
     /// The number of bytes in their final place.
     pub bytes: u64,
-    /// The first error.
-    pub failure: Option<String>,
 }
 
 /// State that every thread has.
@@ -61,14 +60,6 @@ impl Thread {
     fn written(&self, at: Instant) {
         let mut report = self.report.borrow_mut();
         report.written = report.written.max(at);
-    }
-
-    /// The step, unless an error occurred.
-    fn step(&self, step: Result<Step, String>) -> Step {
-        step.unwrap_or_else(|error| {
-            self.report.borrow_mut().failure.get_or_insert(error);
-            Step::Done
-        })
     }
 
     /// Passes the work posted in the preceding step to the NIC, and runs `act` on the verbs.
@@ -115,7 +106,7 @@ pub struct Sending<O> {
 }
 
 impl<O: Outlet> Sending<O> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, String> {
+    fn send(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (thread, now) = (&mut self.thread, context.now());
         let mut end = self.end.borrow_mut();
         let filled = core::mem::take(&mut self.filled);
@@ -156,14 +147,13 @@ impl<O: Outlet> Sending<O> {
     }
 }
 
-impl<O: Outlet> Actor for Sending<O> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl<O: Outlet> Program for Sending<O> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let start = core::mem::take(&mut self.start);
         if start > Duration::ZERO {
-            return Step::Sleep(start);
+            return Ok(Step::Sleep(start));
         }
-        let step = self.turn(context);
-        self.thread.step(step)
+        self.send(context)
     }
 }
 
@@ -177,8 +167,8 @@ pub struct Taking<I> {
     pub taken: Vec<u8>,
 }
 
-impl<I: Inlet> Taking<I> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, String> {
+impl<I: Inlet> Program for Taking<I> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (thread, now) = (&mut self.thread, context.now());
         let mut end = self.end.borrow_mut();
         let before = core::mem::take(&mut self.taken);
@@ -211,12 +201,5 @@ impl<I: Inlet> Taking<I> {
         let (core, bytes) = (thread.core, (self.taken.len() + I::HEADER) as u64);
         let copy = core.news() + core.copy_out(bytes, thread.area) + core.clear(bytes);
         Ok(spend(context, spent + copy))
-    }
-}
-
-impl<I: Inlet> Actor for Taking<I> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let step = self.turn(context);
-        self.thread.step(step)
     }
 }

@@ -8,14 +8,13 @@ use super::testbed::{self, Core};
 use super::ways::{Inlet, Outlet};
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::{HEADER_BYTES, SingleBuffer};
-use crate::harness::drive::{Until, drive, failed};
+use crate::harness::drive::{Testbed, Until, failed};
 use crate::harness::metered::Outbox;
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::messaging::{Receiver, Sender};
-use rackweave_rack::SimulatedRack;
 use rackweave_sim::devices;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::Region;
@@ -29,7 +28,7 @@ const REST: Duration = Duration::from_micros(20);
 
 /// A rack with the ends of a shape.
 pub struct NodePair {
-    rack: SimulatedRack,
+    rack: Testbed,
     shape: Shape,
     threads: Threads,
     data: Data,
@@ -90,9 +89,9 @@ impl NodePair {
         let begins = self.rack.now();
         let report = shared(Report::default());
         self.spawn(&data, &report);
-        let failure = || report.borrow().failure.clone();
-        drive(run, &mut self.rack, Until::Done(TIME_MAX), &failure)?;
-        self.rack.run(self.rack.now() + REST);
+        self.rack.drive(run, Until::Done(TIME_MAX))?;
+        let rested = self.rack.now() + REST;
+        self.rack.run(rested);
         let report = report.borrow();
         if report.bytes != bytes {
             let found = report.bytes;
@@ -169,7 +168,7 @@ impl Measurement<'_> {
         }
     }
 
-    fn send(&self, rack: &mut SimulatedRack, at: usize, end: &Shared<impl Outlet + 'static>) {
+    fn send(&self, rack: &mut Testbed, at: usize, end: &Shared<impl Outlet + 'static>) {
         let shape = self.shape;
         let thread = Sending {
             thread: self.thread(STORAGE, at, shape.parts() * shape.bytes),
@@ -183,16 +182,16 @@ impl Measurement<'_> {
             filled: false,
             written: false,
         };
-        rack.spawn(STORAGE, Box::new(thread));
+        rack.spawn(STORAGE, thread);
     }
 
-    fn take(&self, rack: &mut SimulatedRack, at: usize, end: &Shared<impl Inlet + 'static>) {
+    fn take(&self, rack: &mut Testbed, at: usize, end: &Shared<impl Inlet + 'static>) {
         let thread = Taking {
             thread: self.thread(COMPUTE, at, self.shape.receive_bytes()),
             end: end.clone(),
             taken: Vec::new(),
         };
-        rack.spawn(COMPUTE, Box::new(thread));
+        rack.spawn(COMPUTE, thread);
     }
 }
 

@@ -1,11 +1,12 @@
 //! The testbed as a simulated rack, and the costs of its cores.
 
 use crate::harness::Result;
+use crate::harness::drive::Testbed;
 use crate::harness::metered::Toll;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
+use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::testbed_communication::{self as testbed, CopyModel, MemoryArea};
 use rackweave_sim::{CpuModel, devices};
 use rackweave_verbs::{Access, Completion};
@@ -31,12 +32,11 @@ pub fn config(seed: u64, memory: u64) -> RackConfig {
 }
 
 /// The testbed.
-pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack> {
-    let rack = SimulatedRack::with_models(&config(seed, memory), |world| {
+pub fn rack(seed: u64, memory: u64) -> Result<Testbed> {
+    Testbed::with_models(&config(seed, memory), |world| {
         world.nodes = testbed::nodes();
         world.switch = testbed::switch();
-    })?;
-    Ok(rack)
+    })
 }
 
 /// Attributes of the baselines' queue pairs.

@@ -2,13 +2,13 @@
 
 use super::database::Database;
 use super::seen::Seen;
-use crate::harness::metered::{Metered, Outbox, Toll, after};
+use crate::harness::drive::Failure;
+use crate::harness::metered::{Metered, MeteredProgram, Toll};
 use crate::harness::work::{Core, TREE_ENTRY_BYTES, streamed};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
-use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, devices};
+use rackweave_sim::devices;
 use rackweave_verbs::{Completion, CompletionOpcode};
 use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 use std::cell::RefCell;
@@ -59,14 +59,12 @@ pub struct Going {
 /// A client thread.
 pub struct ClientActor {
     pub(super) client: Attached<IndexClient>,
-    pub(super) toll: Reads,
     pub(super) database: Database,
     /// Records that are still to be looked up.
     pub(super) asked: VecDeque<u64>,
     pub(super) going: Option<Going>,
     /// When the first lookup began.
     pub(super) began: Option<Instant>,
-    pub(super) outbox: Outbox,
     pub(super) log: Rc<RefCell<Seen>>,
 }
 
@@ -94,14 +92,18 @@ impl ClientActor {
         log.span = now.since(began);
         Ok(())
     }
+}
 
-    /// One turn. Returns its cost apart from the verbs, or none if all lookups are done.
-    fn turn(
+/// It ends when all lookups are done.
+impl MeteredProgram for ClientActor {
+    type Toll = Reads;
+
+    fn work(
         &mut self,
         now: Instant,
         verbs: &mut Metered<'_, Reads>,
-    ) -> Result<Option<Duration>, String> {
-        let dispatch = self.toll.core.work(devices::RPC_DISPATCH_CYCLES);
+    ) -> Result<Option<Duration>, Failure> {
+        let dispatch = verbs.toll().core.work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         self.client.advance(now, verbs);
         while let Some(reply) = self.client.take() {
@@ -128,25 +130,9 @@ impl ClientActor {
         }
         Ok(Some(spent))
     }
-}
 
-impl Actor for ClientActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let (now, toll) = (context.now(), self.toll);
-        let mut outbox = core::mem::take(&mut self.outbox);
-        let (result, communication) = outbox.turn(context, toll, |verbs| self.turn(now, verbs));
-        self.outbox = outbox;
-        match result {
-            Ok(Some(compute)) => {
-                context.charge(Category::Compute, compute);
-                after(communication + compute, self.client.poll_timeout())
-            }
-            Ok(None) => Step::Done,
-            Err(failure) => {
-                self.log.borrow_mut().failure = Some(failure);
-                Step::Done
-            }
-        }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.client.poll_timeout()
     }
 }
 

@@ -3,13 +3,14 @@
 
 use super::database::Database;
 use super::walk::WalkCost;
+use crate::harness::drive::{Failure, Program};
 use crate::harness::metered::after;
 use crate::harness::tally::Shared;
 use crate::harness::work::Core;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, DatagramClient, Op, Reply, Ticket};
 use rackweave_rack::SharedDatagramServer;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, devices};
 use rackweave_verbs::Datagrams;
 use rackweave_wire::fabric::lookup;
@@ -88,7 +89,7 @@ impl AskingActor {
     }
 
     /// One turn. Returns its cost, or none if the window is over.
-    fn turn(
+    fn work(
         &mut self,
         client: &mut DatagramClient,
         now: Instant,
@@ -119,24 +120,20 @@ impl AskingActor {
     }
 }
 
-impl Actor for AskingActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for AskingActor {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let Some(mut client) = self.client.take() else {
-            return Step::Done;
+            return Ok(Step::Done);
         };
         let now = context.now();
-        let result = self.turn(&mut client, now, context.nic());
-        let Ok(Some(spent)) = result else {
+        let Some(spent) = self.work(&mut client, now, context.nic())? else {
             client.close(context.nic());
-            if let Err(failure) = result {
-                self.tally.borrow_mut().fail(failure);
-            }
-            return Step::Done;
+            return Ok(Step::Done);
         };
         let timeout = client.poll_timeout();
         self.client = Some(client);
         context.charge(Category::Communication, spent);
-        after(spent, timeout)
+        Ok(after(spent, timeout))
     }
 }
 
@@ -149,15 +146,15 @@ pub struct ServingActor {
     pub(super) request_bytes: u64,
 }
 
-impl Actor for ServingActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for ServingActor {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let mut server = self.server.lock();
         let Some(server) = server.as_mut() else {
-            return Step::Done;
+            return Ok(Step::Done);
         };
         let before = server.statistics();
         if server.poll(context.now(), context.nic()) == 0 {
-            return Step::WaitForPacket;
+            return Ok(Step::WaitForPacket);
         }
         let walked = server.statistics().levels_walked - before.levels_walked;
         // A request that has walked no levels, unlike a lookup, is an update.
@@ -168,6 +165,6 @@ impl Actor for ServingActor {
         context.charge(Category::Compute, walk);
         let packets = receiving(&self.core, self.request_bytes) + sending(&self.core);
         context.charge(Category::Communication, packets);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }

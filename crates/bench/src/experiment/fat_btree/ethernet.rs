@@ -4,7 +4,7 @@ use super::database::Database;
 use super::datagrams::{AskingActor, Asks, ServingActor};
 use super::rdma::{self, Limits, REGULAR};
 use super::walk::WalkCost;
-use crate::harness::drive::{OrFailed, Until, drive};
+use crate::harness::drive::{OrFailed, Testbed, Until};
 use crate::harness::tally::{Span, Tally};
 use crate::harness::work::Core;
 use crate::harness::{Result, Run};
@@ -13,7 +13,7 @@ use rackweave_endpoint::index::{DatagramClientConfig, DatagramServerConfig, Part
 use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::services::IndexService;
-use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack};
+use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The testbed with loaded trees.
 pub struct Ethernet {
-    rack: SimulatedRack,
+    rack: Testbed,
     /// The trees.
     pub index: IndexService,
     core: Core,
@@ -118,7 +118,7 @@ impl Ethernet {
                 cost: cost.clone(),
                 request_bytes,
             };
-            rack.spawn_server(node, Box::new(actor));
+            rack.spawn_server(node, actor);
         }
         Ok(Self {
             rack,
@@ -154,19 +154,19 @@ impl Ethernet {
                 going: HashMap::new(),
                 tally: tally.clone(),
             };
-            self.rack.spawn(CLIENT, Box::new(actor));
+            self.rack.spawn(CLIENT, actor);
         }
         Tally::run(&tally, run, &mut self.rack)?;
         // Clients that still wait for replies get them, end, and release their ports.
-        let (until, failure) = (Until::Done(PATIENCE), || tally.borrow().failure());
-        drive(&mut run.share(1.0, 1.0), &mut self.rack, until, &failure)?;
+        let rest = &mut run.share(1.0, 1.0);
+        self.rack.drive(rest, Until::Done(PATIENCE))?;
         let rate = tally.borrow().per_second();
         Ok(rate)
     }
 }
 
 /// The testbed, with `memory` bytes available for regions.
-fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack> {
+fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<Testbed> {
     let node = |(at, &switch): (usize, &u16)| {
         let (name, role) = match at {
             0 => ("client".to_owned(), Role::Compute),
@@ -186,11 +186,10 @@ fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack> {
     config.switch.topology = TopologyName::FatTree;
     config.switch.pods = 4;
     rdma::with_index(&mut config, limits, SERVERS as u16);
-    let rack = SimulatedRack::with_models(&config, |world| {
+    Testbed::with_models(&config, |world| {
         world.nodes = vec![Network::Ethernet.node(); SWITCHES.len()];
         for cable in &mut world.cables {
             cable.link = Network::Ethernet.cable();
         }
-    })?;
-    Ok(rack)
+    })
 }

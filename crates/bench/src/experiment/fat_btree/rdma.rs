@@ -3,8 +3,8 @@
 use super::client::{ClientActor, Reads};
 use super::database::Database;
 use super::seen::Seen;
-use crate::harness::drive::{OrFailed, Until, drive};
-use crate::harness::metered::Outbox;
+use crate::harness::drive::{OrFailed, Testbed, Until};
+use crate::harness::metered::OnCore;
 use crate::harness::work::Core;
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, NodeId};
@@ -16,9 +16,7 @@ use rackweave_endpoint::index::{
 use rackweave_endpoint::rpc;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::services::{IndexService, TIME_LIMIT};
-use rackweave_rack::{
-    IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig, SimulatedRack,
-};
+use rackweave_rack::{IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig};
 use rackweave_sim::testbed_fat_btree::Network;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -50,7 +48,7 @@ pub struct Limits {
 
 /// The testbed with a loaded tree.
 pub struct LookupRack {
-    rack: SimulatedRack,
+    rack: Testbed,
     /// The tree.
     pub index: IndexService,
     database: Database,
@@ -114,17 +112,15 @@ impl LookupRack {
         let node_bytes = self.shape.0;
         let actor = ClientActor {
             client,
-            toll: Reads { core, node_bytes },
             database: self.database,
             asked: asked.iter().copied().collect(),
             going: None,
             began: None,
-            outbox: Outbox::default(),
             log: log.clone(),
         };
-        self.rack.spawn(CLIENT, Box::new(actor));
-        let failure = || log.borrow().failure.clone();
-        drive(run, &mut self.rack, Until::Done(PATIENCE), &failure)?;
+        let toll = Reads { core, node_bytes };
+        self.rack.spawn(CLIENT, OnCore::new(toll, actor));
+        self.rack.drive(run, Until::Done(PATIENCE))?;
         Ok(log.take())
     }
 }
@@ -152,7 +148,7 @@ pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary> {
 }
 
 /// The testbed, with `memory` bytes available for regions.
-fn testbed(seed: u64, memory: u64, limits: Option<Limits>) -> Result<SimulatedRack> {
+fn testbed(seed: u64, memory: u64, limits: Option<Limits>) -> Result<Testbed> {
     let mut config = RackConfig {
         seed,
         memory_limit: memory + (64 << 20),
@@ -166,11 +162,10 @@ fn testbed(seed: u64, memory: u64, limits: Option<Limits>) -> Result<SimulatedRa
     if let Some(limits) = limits {
         with_index(&mut config, limits, 1);
     }
-    let rack = SimulatedRack::with_models(&config, |world| {
+    Testbed::with_models(&config, |world| {
         world.nodes = vec![Network::Rdma.node(); 2];
         for cable in &mut world.cables {
             cable.link = Network::Rdma.cable();
         }
-    })?;
-    Ok(rack)
+    })
 }

@@ -12,8 +12,6 @@ pub struct Seen {
     pub reads: Vec<u64>,
     /// From the first lookup's beginning to the last one's end.
     pub span: Duration,
-    /// The error, if there was one.
-    pub failure: Option<String>,
 }
 
 impl Seen {
@@ -57,7 +55,6 @@ pub(super) mod tests {
             latencies_ns: latencies_ns.to_vec(),
             reads: reads.to_vec(),
             span: Duration::from_nanos(latencies_ns.iter().sum()),
-            failure: None,
         }
     }
 

@@ -2,14 +2,15 @@
 
 use super::BELL_GAP;
 use crate::baseline::cores;
-use crate::harness::tally::{self, Shared};
+use crate::harness::drive::{Failure, Program};
+use crate::harness::tally::Shared;
 use crate::harness::work::streamed;
 use core::cell::RefCell;
 use rackweave_base::memory::SharedBytes;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// Items that a core handles before it notifies the switch.
@@ -103,21 +104,20 @@ impl Sink {
     fn peek(
         &mut self,
         context: &mut Context<'_>,
-        tally: &Shared,
         also: Option<Instant>,
-    ) -> Result<SharedBytes<'_>, Step> {
+    ) -> Result<Result<SharedBytes<'_>, Step>, Failure> {
         let due = self.bell.due();
         match self.ring.peek(BURST) {
-            Taken::Items(items) => Ok(items),
+            Taken::Items(items) => Ok(Ok(items)),
             Taken::Empty => {
                 context.charge(Category::Communication, cores::unchanged(context.cpu()));
                 let now = context.now();
                 let due = also.into_iter().chain(due).min();
-                Err(due.map_or(Step::WaitForPacket, |due| {
+                Ok(Err(due.map_or(Step::WaitForPacket, |due| {
                     Step::Compute(due.max(now).since(now))
-                }))
+                })))
             }
-            Taken::Ended | Taken::Aborted => Err(tally::broken(tally, "a flow was broken off")),
+            Taken::Ended | Taken::Aborted => Err("a flow was broken off".into()),
         }
     }
 
@@ -187,18 +187,17 @@ impl Schedule {
 pub(super) struct Pinger {
     pub(super) source: ItemSource,
     pub(super) schedule: Schedule,
-    pub(super) tally: Shared,
     pub(super) was_full: bool,
 }
 
-impl Actor for Pinger {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Pinger {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (source, schedule) = (&mut self.source, &mut self.schedule);
         source.tell(context);
         let now = context.now();
         if schedule.due > now {
             let until = source.bell.due().unwrap_or(schedule.due).min(schedule.due);
-            return Step::Compute(until.max(now).since(now));
+            return Ok(Step::Compute(until.max(now).since(now)));
         }
         let size = source.ring.item_size() as usize;
         let mut slots = match source.ring.reserve(BURST) {
@@ -206,9 +205,9 @@ impl Actor for Pinger {
             Err(PushError::Full) => {
                 look(context);
                 self.was_full = true;
-                return Step::WaitForPacket;
+                return Ok(Step::WaitForPacket);
             }
-            Err(error) => return tally::broken(&self.tally, error.to_string()),
+            Err(error) => return Err(error.to_string()),
         };
         if core::mem::take(&mut self.was_full) {
             schedule.put_off(now);
@@ -223,7 +222,7 @@ impl Actor for Pinger {
         }
         let items = u64::from(source.written);
         charge(context, items, ITEM_CYCLES + CLOCK_CYCLES, size as u64);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }
 
@@ -231,33 +230,32 @@ impl Actor for Pinger {
 pub(super) struct Echo {
     pub(super) sink: Sink,
     pub(super) source: ItemSource,
-    pub(super) tally: Shared,
 }
 
-impl Actor for Echo {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Echo {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (sink, source) = (&mut self.sink, &mut self.source);
         sink.tell(context);
         source.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.peek(context, &self.tally, source.bell.due()) {
+        let items = match sink.peek(context, source.bell.due())? {
             Ok(items) => items,
-            Err(step) => return step,
+            Err(step) => return Ok(step),
         };
         let mut slots = match source.ring.reserve((items.len() / size) as u32) {
             Ok(slots) => slots,
             Err(PushError::Full) => {
                 look(context);
-                return Step::WaitForPacket;
+                return Ok(Step::WaitForPacket);
             }
-            Err(error) => return tally::broken(&self.tally, error.to_string()),
+            Err(error) => return Err(error.to_string()),
         };
         slots.copy_from_shared(items.slice(..slots.len()));
         let count = slots.len() / size;
         (sink.taken, source.written) = (count as u32, count as u32);
         look(context);
         charge(context, count as u64, ITEM_CYCLES, 2 * size as u64);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }
 
@@ -272,22 +270,21 @@ pub(super) struct Taker {
     pub(super) items: u64,
 }
 
-impl Actor for Taker {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Taker {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let sink = &mut self.sink;
         sink.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.peek(context, &self.tally, None) {
+        let items = match sink.peek(context, None)? {
             Ok(items) => items,
-            Err(step) => return step,
+            Err(step) => return Ok(step),
         };
         let now = context.now();
         let mut tally = self.tally.borrow_mut();
         let mut round_trips = self.round_trips.borrow_mut();
         for item in items.chunks_exact(size) {
             if item.u64_le(0) != self.items {
-                tally.fail("an item is not the one that was expected");
-                return Step::Done;
+                return Err("an item is not the one that was expected".into());
             }
             self.items += 1;
             let due = Instant::from_nanos(item.u64_le(8));
@@ -301,6 +298,6 @@ impl Actor for Taker {
         look(context);
         let cycles = ITEM_CYCLES + CLOCK_CYCLES;
         charge(context, count as u64, cycles, size as u64);
-        Step::Compute(Duration::ZERO)
+        Ok(Step::Compute(Duration::ZERO))
     }
 }

@@ -3,13 +3,14 @@
 //! Memory is accessed at the beginning of a step and its time passes afterwards, so both ends
 //! notify the switch in the next step.
 
-use super::{Problem, ReplicationPlan};
+use super::ReplicationPlan;
 use crate::baseline::two_sided::log::Log;
 use crate::baseline::two_sided::message::{self, Stamp};
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_sim::stream_time;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// The cores that write items into one ring, each its share of every item.
@@ -23,17 +24,16 @@ pub struct ItemSource {
     pub(super) next: u64,
     /// Whether a written item's time is still passing, so that it is not announced yet.
     pub(super) is_written: bool,
-    pub(super) problem: Problem,
 }
 
-impl Actor for ItemSource {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for ItemSource {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         if core::mem::take(&mut self.is_written) {
             self.ring.commit(1);
         }
         if self.next == self.plan.items {
             self.ring.finish();
-            return Step::Done;
+            return Ok(Step::Done);
         }
         match self.ring.reserve(1) {
             Ok(mut slot) => {
@@ -47,14 +47,10 @@ impl Actor for ItemSource {
                 self.next += 1;
                 self.is_written = true;
                 let bytes = self.plan.item_bytes.div_ceil(self.plan.cores);
-                Step::Compute(stream_time(context.cpu(), u64::from(bytes)))
+                Ok(Step::Compute(stream_time(context.cpu(), u64::from(bytes))))
             }
-            Err(PushError::Full) => Step::WaitForPacket,
-            Err(error) => {
-                let mut problem = self.problem.borrow_mut();
-                problem.get_or_insert(format!("producer {}: {error}", self.index));
-                Step::Done
-            }
+            Err(PushError::Full) => Ok(Step::WaitForPacket),
+            Err(error) => Err(format!("producer {}: {error}", self.index)),
         }
     }
 }
@@ -68,18 +64,10 @@ pub struct Sink {
     /// The item whose time is passing.
     pub(super) taken: Option<Stamp>,
     pub(super) log: Rc<RefCell<Log>>,
-    pub(super) problem: Problem,
 }
 
-impl Sink {
-    fn fail(&self, text: &str) -> Step {
-        self.problem.borrow_mut().get_or_insert(text.into());
-        Step::Done
-    }
-}
-
-impl Actor for Sink {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Sink {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         if let Some(stamp) = self.taken.take() {
             self.ring.release(1);
             self.log.borrow_mut().note(context.now(), stamp);
@@ -90,13 +78,13 @@ impl Actor for Sink {
                     let bytes = (item.len() as u64).div_ceil(u64::from(self.cores));
                     let time = stream_time(context.cpu(), bytes);
                     self.taken = Some(stamp);
-                    Step::Compute(time)
+                    Ok(Step::Compute(time))
                 }
-                None => self.fail("an item came damaged"),
+                None => Err("an item came damaged".into()),
             },
-            Taken::Empty => Step::WaitForPacket,
-            Taken::Ended => Step::Done,
-            Taken::Aborted => self.fail("the flow was broken off"),
+            Taken::Empty => Ok(Step::WaitForPacket),
+            Taken::Ended => Ok(Step::Done),
+            Taken::Aborted => Err("the flow was broken off".into()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
 use crate::experiment::seamless_4::testbed::{self, Directory};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{Failure, OrFailed, Program, Testbed};
 use crate::harness::metered::Metered;
 use crate::harness::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
@@ -11,9 +11,9 @@ use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, Mode, PoolConfig, Statistics, Worker};
-use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_rack::RackConfig;
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::rc::Rc;
 
@@ -25,7 +25,6 @@ const BACKGROUND_SLOTS: u16 = 8;
 struct Tally {
     ended: u64,
     pages: Statistics,
-    failure: Option<String>,
 }
 
 struct Reader {
@@ -59,7 +58,7 @@ impl Reader {
         Ok(ended)
     }
 
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<u64, String> {
+    fn request(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<u64, String> {
         let before = moved(self.worker.statistics());
         self.worker.poll(now, verbs);
         let ended = self.take()?;
@@ -96,17 +95,11 @@ fn moved(pages: &Statistics) -> u64 {
     pages.memory_indexed + pages.memory_fallback + pages.storage_indexed + pages.storage_fallback
 }
 
-impl Actor for Reader {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Reader {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (now, cpu) = (context.now(), *context.cpu());
         let mut verbs = Metered::new(context.nic(), cpu);
-        let ended = match self.turn(now, &mut verbs) {
-            Ok(ended) => ended,
-            Err(failure) => {
-                self.tally.borrow_mut().failure.get_or_insert(failure);
-                return Step::Done;
-            }
-        };
+        let ended = self.request(now, &mut verbs)?;
         let spent = verbs.spent();
         context.charge(Category::Communication, spent);
         context.charge(Category::Compute, self.work * ended);
@@ -114,13 +107,13 @@ impl Actor for Reader {
         if now >= self.window.1 {
             let before = self.before.unwrap_or_default();
             self.tally.borrow_mut().pages += *self.worker.statistics() - before;
-            return Step::Done;
+            return Ok(Step::Done);
         }
         if ended > 0 || spent > Duration::ZERO {
-            return Step::Compute(Duration::ZERO);
+            return Ok(Step::Compute(Duration::ZERO));
         }
         let timeout = self.worker.poll_timeout().unwrap_or(self.window.1);
-        Step::WaitUntil(timeout.min(self.window.1))
+        Ok(Step::WaitUntil(timeout.min(self.window.1)))
     }
 }
 
@@ -132,7 +125,7 @@ pub fn run_pages(
     indexed: u64,
 ) -> Result<Seen, ExperimentError> {
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
-    let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
+    let mut rack = Testbed::new(&config(load, slots, run.seed))?;
     let members = (0..load.compute_nodes).map(|node| PageNode {
         node: NodeId(node),
         frames: load.frames_per_node,
@@ -159,11 +152,11 @@ pub fn run_pages(
                 tally: Rc::clone(&tally),
                 before: None,
             };
-            rack.spawn(node, Box::new(reader));
+            rack.spawn(node, reader);
             number += 1;
         }
     }
-    shuffle::finish(run, &mut rack, &|| tally.borrow().failure.clone())?;
+    shuffle::finish(run, &mut rack)?;
     let tally = tally.borrow();
     let pages = tally.pages;
     let fixes = pages.fixes.max(1) as f64;

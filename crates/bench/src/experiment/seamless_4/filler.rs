@@ -1,9 +1,9 @@
 //! The program that fills a passive node's buffer frames.
 
-use crate::harness::drive::Problem;
+use crate::harness::drive::{Failure, Program};
 use rackweave_base::{Block, Instant};
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Mode, Op};
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
@@ -16,11 +16,10 @@ pub struct Filler {
     pub ended: u32,
     pub frames: Block,
     pub page_bytes: usize,
-    pub failure: Problem,
 }
 
 impl Filler {
-    fn turn(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
+    fn fetch(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
         while let Some(reply) = self.channel.poll(now, verbs) {
             match reply.answer {
                 Answer::Fetched(_) => self.ended += 1,
@@ -45,19 +44,13 @@ impl Filler {
     }
 }
 
-impl Actor for Filler {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
-        if let Err(failure) = self.turn(now, context.nic()) {
-            self.failure.borrow_mut().get_or_insert(failure);
-            return Step::Done;
-        }
-        if self.ended == self.count {
-            return Step::Done;
-        }
-        match self.channel.poll_timeout() {
+impl Program for Filler {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        self.fetch(context.now(), context.nic())?;
+        Ok(match self.channel.poll_timeout() {
+            _ if self.ended == self.count => Step::Done,
             Some(at) => Step::WaitUntil(at),
             None => Step::WaitForPacket,
-        }
+        })
     }
 }

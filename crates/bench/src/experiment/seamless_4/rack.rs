@@ -5,7 +5,7 @@ use super::filler::Filler;
 use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, NodeEnd};
-use crate::harness::drive::{OrFailed, Problem, Until, drive};
+use crate::harness::drive::{OrFailed, Testbed, Until};
 use crate::harness::shuffle::traffic;
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::{Cell, RefCell};
@@ -50,7 +50,7 @@ pub struct Shape {
 /// The rack, filled.
 pub struct PageRack {
     /// The simulator.
-    pub rack: SimulatedRack,
+    pub rack: Testbed,
     shape: Shape,
     ends: PageEnds,
     pages: Rc<Pages>,
@@ -92,7 +92,7 @@ impl PageRack {
     /// Builds the rack and fills the passive node's memory.
     pub fn new(run: &mut Run<'_>, shape: Shape) -> Result<Self> {
         let config = config(run.seed, shape);
-        let rack = SimulatedRack::new(&config)?;
+        let rack = Testbed::new(&config)?;
         let all = u64::from(shape.held) + shape.cold;
         let nodes = vec![
             PageNode {
@@ -129,7 +129,6 @@ impl PageRack {
 
     fn fill(&mut self, run: &mut Run<'_>) -> Result<()> {
         let ends = ends(&self.rack, PASSIVE)?;
-        let failure = Problem::default();
         let filler = Filler {
             channel: Channel::new(ends.channels[0].clone()),
             next: 0,
@@ -137,11 +136,9 @@ impl PageRack {
             ended: 0,
             frames: ends.frames,
             page_bytes: PAGE_BYTES as usize,
-            failure: failure.clone(),
         };
-        self.rack.spawn(PASSIVE, Box::new(filler));
-        let until = Until::Done(TIME_MAX);
-        drive(run, &mut self.rack, until, &|| failure.borrow().clone())?;
+        self.rack.spawn(PASSIVE, filler);
+        self.rack.drive(run, Until::Done(TIME_MAX))?;
         Ok(())
     }
 
@@ -162,7 +159,6 @@ impl PageRack {
             ended: 0,
             indexed: 0,
             refused: 0,
-            failure: None,
         }));
         self.measurements += 1;
         for thread in 0..THREADS {
@@ -172,14 +168,13 @@ impl PageRack {
         }
         // Utilization of the link to the requesting node until the window was over.
         let wire = |rack: &SimulatedRack| rack.link_report(ASKING).map(|link| link.from_switch);
-        let failure = || tally.borrow().failure.clone();
         let before = wire(&self.rack);
-        let end = drive(run, &mut self.rack, Until::TimeOrDone(until), &failure)?;
+        let end = self.rack.drive(run, Until::TimeOrDone(until))?;
         let busy = before
             .zip(wire(&self.rack))
             .map(|(before, after)| after.utilisation(&before, self.rack.now().since(start)));
         if end != RunEnd::Done {
-            drive(run, &mut self.rack, Until::Done(TIME_MAX), &failure)?;
+            self.rack.drive(run, Until::Done(TIME_MAX))?;
         }
         let tally = tally.borrow();
         let due = tally.latencies.count().max(1);
@@ -238,8 +233,7 @@ impl PageRack {
             rng: Rng::new(self.seed).fork(&name),
             tally: tally.clone(),
         };
-        let worker = Worker::new(channel, task);
-        self.rack.spawn(ASKING, Box::new(worker));
+        self.rack.spawn(ASKING, Worker::new(channel, task));
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The program that requests pages over a channel of the page directory.
 
 use crate::baseline::set_up::NodeEnd;
+use crate::harness::drive::{Failure, Program};
 use crate::harness::metered::Metered;
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Block, Duration, Instant, Qpn, Rng};
@@ -8,7 +9,7 @@ use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
 use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::{Completion, CompletionStatus, Operation, Region, Verbs, WorkRequest};
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
@@ -72,8 +73,6 @@ pub struct Tally {
     pub indexed: u64,
     /// Requests that were answered "ask again".
     pub refused: u64,
-    /// The error, if there was one.
-    pub failure: Option<String>,
 }
 
 /// A READ of the page's entry in a memory server that precedes a request.
@@ -312,7 +311,7 @@ impl Worker {
     }
 
     /// One turn of the core; `verbs` add up its cost.
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
         while let Some(reply) = self.channel.poll(now, verbs) {
             self.replied(verbs, now, reply)?;
         }
@@ -328,34 +327,27 @@ impl Worker {
     }
 }
 
-impl Actor for Worker {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for Worker {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (now, cpu) = (context.now(), *context.cpu());
         let mut verbs = Metered::new(context.nic(), cpu);
-        let result = self.turn(now, &mut verbs);
+        self.work(now, &mut verbs)?;
         let spent = verbs.spent();
         context.charge(Category::Communication, spent);
-        if let Err(failure) = result {
-            self.task.tally.borrow_mut().failure.get_or_insert(failure);
-            return Step::Done;
-        }
         if spent > Duration::ZERO {
-            return Step::Compute(Duration::ZERO);
+            return Ok(Step::Compute(Duration::ZERO));
         }
         let due = self.due(now).filter(|_| !self.free.is_empty());
         if self.under_way() == 0 {
-            return match due {
+            return Ok(match due {
                 Some(due) => Step::Sleep(due.max(now).since(now)),
                 None => Step::Done,
-            };
+            });
         }
-        match [due, self.channel.poll_timeout()]
+        let next = [due, self.channel.poll_timeout()]
             .into_iter()
             .flatten()
-            .min()
-        {
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
-        }
+            .min();
+        Ok(next.map_or(Step::WaitForPacket, Step::WaitUntil))
     }
 }

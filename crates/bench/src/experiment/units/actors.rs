@@ -4,11 +4,12 @@
 //! therefore work in two steps: first the bytes, then, when their time is over, the word of the
 //! ring that notifies the switch.
 
-use super::{Problem, ROW};
+use super::ROW;
+use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, UnitModel, stream_time};
 use rackweave_workload::tpch::Q1Partial;
 use std::ops::Range;
@@ -34,17 +35,11 @@ pub struct ScanFeeder {
     next: usize,
     /// The ring with an item that is written and not announced.
     written: Option<usize>,
-    problem: Problem,
 }
 
 impl ScanFeeder {
     /// Feeds `range` of `rows` into `producers`, with equal numbers of rows.
-    pub fn new(
-        rows: &Rc<[u8]>,
-        range: Range<usize>,
-        producers: Vec<Producer>,
-        problem: &Problem,
-    ) -> Self {
+    pub fn new(rows: &Rc<[u8]>, range: Range<usize>, producers: Vec<Producer>) -> Self {
         let count = producers.len();
         let share = |(at, producer)| Share {
             producer,
@@ -56,7 +51,6 @@ impl ScanFeeder {
             shares: producers.into_iter().enumerate().map(share).collect(),
             next: 0,
             written: None,
-            problem: problem.clone(),
         }
     }
 
@@ -95,23 +89,19 @@ impl ScanFeeder {
     }
 }
 
-impl Actor for ScanFeeder {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for ScanFeeder {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         if let Some(at) = self.written.take() {
             self.shares[at].producer.commit(1);
         }
         match self.write() {
             Ok(Some(bytes)) => {
                 // Each byte is read from memory once and written to memory once.
-                Step::Compute(stream_time(context.cpu(), 2 * bytes as u64))
+                Ok(Step::Compute(stream_time(context.cpu(), 2 * bytes as u64)))
             }
-            Ok(None) if self.shares.iter().all(|share| share.finished) => Step::Done,
-            Ok(None) => Step::WaitForPacket,
-            Err(error) => {
-                let text = format!("a storage node cannot go on: {error}");
-                self.problem.borrow_mut().get_or_insert(text);
-                Step::Done
-            }
+            Ok(None) if self.shares.iter().all(|share| share.finished) => Ok(Step::Done),
+            Ok(None) => Ok(Step::WaitForPacket),
+            Err(error) => Err(format!("a storage node cannot go on: {error}")),
         }
     }
 }
@@ -174,7 +164,6 @@ pub struct QueryTaker {
     taken: (u32, u64),
     waited: bool,
     report: Rc<RefCell<UnitReport>>,
-    problem: Problem,
 }
 
 impl QueryTaker {
@@ -183,7 +172,6 @@ impl QueryTaker {
         consumer: Consumer,
         unit: UnitModel,
         items_max: u32,
-        problem: &Problem,
     ) -> (Self, Rc<RefCell<UnitReport>>) {
         let report = Rc::new(RefCell::new(UnitReport {
             name: unit.name.clone(),
@@ -196,7 +184,6 @@ impl QueryTaker {
             taken: (0, 0),
             waited: false,
             report: report.clone(),
-            problem: problem.clone(),
         };
         (taker, report)
     }
@@ -220,17 +207,10 @@ impl QueryTaker {
         self.taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);
         Ok(Taken::Items(bytes.len() as u64))
     }
-
-    fn fail(&self, text: String) -> Step {
-        let name = &self.unit.name;
-        let text = format!("{name}: {text}");
-        self.problem.borrow_mut().get_or_insert(text);
-        Step::Done
-    }
 }
 
-impl Actor for QueryTaker {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
+impl Program for QueryTaker {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         if self.taken.0 > 0 {
             let (items, bytes) = core::mem::take(&mut self.taken);
             self.consumer.release(items);
@@ -239,26 +219,30 @@ impl Actor for QueryTaker {
                 .batches
                 .push((context.now(), bytes));
         }
-        match self.take() {
-            Ok(Taken::Items(bytes)) => {
-                if core::mem::take(&mut self.waited) {
-                    // The simulator lets a node's core see a word as soon as a CPU would.
-                    let seen = context.cpu().spin_latency.as_nanos();
-                    let late = self.unit.spin_latency.as_nanos().saturating_sub(seen);
-                    context.charge(Category::Communication, Duration::from_nanos(late));
+        let taken = self.take();
+        Ok(
+            match taken.map_err(|text| format!("{}: {text}", self.unit.name))? {
+                Taken::Items(bytes) => {
+                    if core::mem::take(&mut self.waited) {
+                        // The simulator lets a node's core see a word as soon as a CPU would.
+                        let seen = context.cpu().spin_latency.as_nanos();
+                        let late = self.unit.spin_latency.as_nanos().saturating_sub(seen);
+                        context.charge(Category::Communication, Duration::from_nanos(late));
+                    }
+                    Step::Compute(self.unit.batch_time(bytes))
                 }
-                Step::Compute(self.unit.batch_time(bytes))
-            }
-            Ok(Taken::Empty) => {
-                self.waited = true;
-                Step::WaitForPacket
-            }
-            Ok(Taken::Ended) => {
-                self.report.borrow_mut().ended = Some(context.now());
-                Step::Done
-            }
-            Ok(Taken::Aborted) => self.fail("the flow was broken off".into()),
-            Err(text) => self.fail(text),
-        }
+                Taken::Empty => {
+                    self.waited = true;
+                    Step::WaitForPacket
+                }
+                Taken::Ended => {
+                    self.report.borrow_mut().ended = Some(context.now());
+                    Step::Done
+                }
+                Taken::Aborted => {
+                    return Err(format!("{}: the flow was broken off", self.unit.name));
+                }
+            },
+        )
     }
 }

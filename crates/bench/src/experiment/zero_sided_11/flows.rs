@@ -1,6 +1,6 @@
 //! Flows with weights between two nodes, and the bytes that arrived of each over time.
 
-use crate::harness::drive::{Until, drive};
+use crate::harness::drive::Until;
 use crate::harness::one_to_one::{self, ENDS, KernelSource, Sink};
 use crate::harness::tally::{Span, Tally};
 use crate::harness::{Result, Run};
@@ -58,21 +58,18 @@ pub(super) fn play(
         tally.borrow_mut().arrived = Some(Vec::new());
         let sources = vec![flow.take_producer(0)?];
         let sinks = vec![flow.take_consumer(0)?];
-        let source = KernelSource::new(sources, demand, &tally);
-        rack.spawn(ENDS.0, Box::new(source));
-        rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
+        rack.spawn(ENDS.0, KernelSource::new(sources, demand));
+        rack.spawn(ENDS.1, Sink::new(sinks, &tally));
         flows.push(flow);
         tallies.push(tally);
     }
-    let failure = || tallies.iter().find_map(|tally| tally.borrow().failure());
     let mut end = Instant::ZERO;
     for (at, phase) in phases.iter().enumerate() {
         for (flow, weight) in flows.iter().zip(phase.weights) {
             flow.set_weight(weight)?;
         }
         end += phase.length;
-        let mut part = run.part(at, phases.len());
-        drive(&mut part, &mut rack, Until::Time(end), &failure)?;
+        rack.drive(&mut run.part(at, phases.len()), Until::Time(end))?;
     }
     let arrived = [0, 1, 2].map(|flow| tallies[flow].borrow_mut().arrived.take());
     Ok(History {
