@@ -88,11 +88,13 @@ fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
 }
 
 /// Sends its part of the data.
-pub struct Sending<O> {
+pub struct Sending {
     /// State that every thread has.
     pub thread: Thread,
     /// Its end.
-    pub end: Rc<RefCell<O>>,
+    pub end: Rc<RefCell<Box<dyn Outlet>>>,
+    /// Whether the data is consumed.
+    pub is_consumed: bool,
     /// When it begins to run.
     pub start: Duration,
     /// Number of words that it polls for the receiver's progress.
@@ -105,7 +107,7 @@ pub struct Sending<O> {
     pub written: bool,
 }
 
-impl<O: Outlet> Sending<O> {
+impl Sending {
     fn send(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (thread, now) = (&mut self.thread, context.now());
         let mut end = self.end.borrow_mut();
@@ -129,7 +131,7 @@ impl<O: Outlet> Sending<O> {
             end.begin(rest)?;
         }
         if rest == 0 && end.is_over() {
-            if !O::IS_CONSUMED {
+            if !self.is_consumed {
                 thread.arrived(now, thread.part.end - thread.begin);
             }
             return Ok(Step::Done);
@@ -142,12 +144,14 @@ impl<O: Outlet> Sending<O> {
         let at = core::mem::replace(&mut thread.part.start, next)..next;
         end.fill(&thread.data, at, len == rest);
         self.filled = true;
-        let copy = thread.core.copy_in(len + O::HEADER as u64, thread.area);
+        let copy = thread
+            .core
+            .copy_in(len + end.header_bytes() as u64, thread.area);
         Ok(spend(context, copy))
     }
 }
 
-impl<O: Outlet> Program for Sending<O> {
+impl Program for Sending {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let start = core::mem::take(&mut self.start);
         if start > Duration::ZERO {
@@ -158,16 +162,16 @@ impl<O: Outlet> Program for Sending<O> {
 }
 
 /// Takes its part of the data.
-pub struct Taking<I> {
+pub struct Taking {
     /// State that every thread has.
     pub thread: Thread,
     /// Its end.
-    pub end: Rc<RefCell<I>>,
+    pub end: Rc<RefCell<Box<dyn Inlet>>>,
     /// The bytes copied out in the preceding step.
     pub taken: Vec<u8>,
 }
 
-impl<I: Inlet> Program for Taking<I> {
+impl Program for Taking {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let (thread, now) = (&mut self.thread, context.now());
         let mut end = self.end.borrow_mut();
@@ -198,7 +202,7 @@ impl<I: Inlet> Program for Taking<I> {
         if !is_right {
             return Err(format!("bytes {offset} of {total}: not what was sent"));
         }
-        let (core, bytes) = (thread.core, (self.taken.len() + I::HEADER) as u64);
+        let (core, bytes) = (thread.core, (self.taken.len() + end.header_bytes()) as u64);
         let copy = core.news() + core.copy_out(bytes, thread.area) + core.clear(bytes);
         Ok(spend(context, spent + copy))
     }

@@ -21,13 +21,11 @@ use crate::harness::drive::OrFailed;
 use crate::harness::{Result, Run, Scale};
 use core::hint::black_box;
 use rackweave_base::Rng;
-use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
 use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-use threads::{Point, Times, send, send_multi, take_multi, take_single, write};
+use threads::{Point, Times, send, take};
 
 /// Transfers per point, of which the first is not counted; small data has more.
 const ROUNDS: usize = 5;
@@ -154,21 +152,10 @@ fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f6
     config.driver_threads = 0;
     let rack = EmbeddedRack::new(&config)?;
     let nodes = [STORAGE, COMPUTE].map(|node| rack.node_at(node));
-    let mut ends = match Ends::new(&rack, &shape, nodes[0].now(), seed)? {
-        Ends::Raw(writers, region) => Ends::Raw(writers, region),
-        Ends::Single(ends) => Ends::Single(ends),
-        Ends::Multi(channels) => {
-            let handles = |(sender, receiver)| {
-                let [storage, compute] = nodes.clone().map(Arc::new);
-                let sender = MessageSender::new(storage, sender);
-                (sender, MessageReceiver::new(compute, receiver))
-            };
-            Ends::Multi(channels.into_iter().map(handles).collect())
-        }
-    };
+    let mut ends = ends::connect(&rack, &shape, nodes[0].now(), seed)?;
     let mut points = Vec::new();
     for &bytes in data {
-        let seconds = ends.measure(&nodes, &shape, &source[..bytes as usize]);
+        let seconds = measure(&mut ends, &nodes, &shape, &source[..bytes as usize]);
         let seconds = seconds.or_failed("a transfer")?;
         points.push((bytes as f64, bytes as f64 / MIB / seconds));
     }
@@ -178,64 +165,48 @@ fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f6
 /// The work of a thread.
 type Job<'a> = Box<dyn FnOnce() -> Result<Times, String> + Send + 'a>;
 
-impl Ends<(MessageSender, MessageReceiver)> {
-    /// The median time of several transfers in seconds.
-    fn measure(&mut self, nodes: &[Node; 2], shape: &Shape, source: &[u8]) -> Result<f64, String> {
-        let bytes = source.len() as u64;
-        let share = |thread: usize| shape.share(thread as u8, bytes);
-        let threads = match self {
-            Self::Raw(writers, _) => writers.len(),
-            Self::Single(_) => 2,
-            Self::Multi(channels) => 2 * channels.len(),
-        };
-        let rounds = if bytes <= SMALL { ROUNDS_SMALL } else { ROUNDS };
-        let point = Point::new(source, threads, rounds);
-        let (point, [storage, compute]) = (&point, nodes);
-        let mut jobs: Vec<Job<'_>> = Vec::new();
-        match self {
-            Self::Raw(writers, region) => {
-                for (at, writer) in writers.iter_mut().enumerate() {
-                    let (region, part) = (&*region, share(at));
-                    jobs.push(Box::new(move || {
-                        write(storage, writer, region, part, point)
-                    }));
-                }
-            }
-            Self::Single(pair) => {
-                let [near, far] = &mut **pair;
-                let part = share(0);
-                jobs.push(Box::new(move || send(storage, near, part, point)));
-                jobs.push(Box::new(move || take_single(compute, far, point)));
-            }
-            Self::Multi(channels) => {
-                for (at, (sender, receiver)) in channels.iter_mut().enumerate() {
-                    let part = share(at);
-                    let same = part.clone();
-                    jobs.push(Box::new(move || send_multi(sender, part, point)));
-                    jobs.push(Box::new(move || take_multi(receiver, same, point)));
-                }
-            }
+/// The median time of several transfers in seconds.
+fn measure(
+    ends: &mut [Ends],
+    nodes: &[Node; 2],
+    shape: &Shape,
+    source: &[u8],
+) -> Result<f64, String> {
+    let bytes = source.len() as u64;
+    let threads = ends.iter().map(|(_, far)| 1 + usize::from(far.is_some()));
+    let rounds = if bytes <= SMALL { ROUNDS_SMALL } else { ROUNDS };
+    let point = Point::new(source, threads.sum(), rounds);
+    let (point, [storage, compute]) = (&point, nodes);
+    let mut jobs: Vec<Job<'_>> = Vec::new();
+    for (at, (near, far)) in ends.iter_mut().enumerate() {
+        let (part, is_consumed) = (shape.share(at as u8, bytes), far.is_some());
+        if let Some(far) = far {
+            let part = part.clone();
+            jobs.push(Box::new(move || take(compute, &mut **far, part, point)));
         }
-        let times: Result<Vec<Times>, String> = thread::scope(|scope| {
-            let start = |job| scope.spawn(move || point.ended(job));
-            let started: Vec<_> = jobs.into_iter().map(start).collect();
-            let panicked = |_| Err("a thread has panicked".into());
-            let joined = started
-                .into_iter()
-                .map(|one| one.join().unwrap_or_else(panicked));
-            joined.collect()
-        });
-        let times = times?;
-        let mut seconds: Vec<f64> = (1..point.rounds)
-            .filter_map(|round| {
-                let begin = times.iter().filter_map(|one| one.begins.get(round)).min()?;
-                let end = times.iter().filter_map(|one| one.ends.get(round)).max()?;
-                Some(end.duration_since(*begin).as_secs_f64())
-            })
-            .collect();
-        seconds.sort_by(f64::total_cmp);
-        Ok(seconds[seconds.len() / 2])
+        jobs.push(Box::new(move || {
+            send(storage, &mut **near, is_consumed, part, point)
+        }));
     }
+    let times: Result<Vec<Times>, String> = thread::scope(|scope| {
+        let start = |job| scope.spawn(move || point.ended(job));
+        let started: Vec<_> = jobs.into_iter().map(start).collect();
+        let panicked = |_| Err("a thread has panicked".into());
+        let joined = started
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(panicked));
+        joined.collect()
+    });
+    let times = times?;
+    let mut seconds: Vec<f64> = (1..point.rounds)
+        .filter_map(|round| {
+            let begin = times.iter().filter_map(|one| one.begins.get(round)).min()?;
+            let end = times.iter().filter_map(|one| one.ends.get(round)).max()?;
+            Some(end.duration_since(*begin).as_secs_f64())
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds[seconds.len() / 2])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::shape::{Shape, Way};
 use super::testbed::attributes;
+use super::ways::{Inlet, Outlet, RawEnd};
 use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::set_up::{NodeEnd, connect_with};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
@@ -9,36 +10,26 @@ use crate::harness::Result;
 use crate::harness::drive::OrFailed;
 use rackweave_base::{Duration, Instant, KeyRng, Rng};
 use rackweave_endpoint::messaging::{
-    Agreed, KeyedAddress, MessagingConfig, NodeTerms, Prepared, Receiver, Role, Sender,
+    Agreed, KeyedAddress, MessagingConfig, NodeTerms, Prepared, Role,
 };
 use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::{Mtu, Region};
 
-/// Both nodes' ends.
-#[derive(Debug)]
-pub enum Ends<C = (Sender, Receiver)> {
-    /// A writer for each thread, and the compute node's receive buffers.
-    Raw(Vec<RawWriter>, Region),
-    /// The storage node's end and the compute node's.
-    Single(Box<[SingleBuffer; 2]>),
-    /// A channel for each thread.
-    Multi(Vec<C>),
-}
+/// A thread's end at the storage node, and the one at the compute node, if the data is consumed.
+pub type Ends = (Box<dyn Outlet>, Option<Box<dyn Inlet>>);
 
 /// Upper estimate of the bytes of memory that the regions of a shape take.
 pub fn memory_of(shape: &Shape) -> u64 {
     2 * shape.receive_bytes() + (1 << 20)
 }
 
-impl Ends {
-    /// Creates and connects the ends at `now`.
-    pub fn new(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Self> {
-        match shape.way {
-            Way::Raw => raw(rack, shape),
-            Way::Single => single(rack, shape.bytes),
-            Way::Multi => multi(rack, shape, now, seed),
-        }
+/// Creates and connects the ends of all threads at `now`.
+pub fn connect(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Vec<Ends>> {
+    match shape.way {
+        Way::Raw => raw(rack, shape),
+        Way::Single => single(rack, shape.bytes),
+        Way::Multi => multi(rack, shape, now, seed),
     }
 }
 
@@ -49,13 +40,13 @@ fn keyed(region: &Region) -> KeyedAddress {
     }
 }
 
-fn raw(rack: &Rack, shape: &Shape) -> Result<Ends> {
+fn raw(rack: &Rack, shape: &Shape) -> Result<Vec<Ends>> {
     let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
     let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
     let bytes = RawTarget::bytes_of(buffers, shape.bytes);
     let far = NodeEnd::new(rack, COMPUTE, bytes as usize, sends)?;
     let own = buffers / threads;
-    let mut writers = Vec::new();
+    let mut ends: Vec<Ends> = Vec::new();
     for thread in 0..threads {
         let bytes = RawWriter::region_bytes(shape.parts(), shape.bytes);
         let near = NodeEnd::new(rack, STORAGE, bytes as usize, sends)?;
@@ -66,27 +57,24 @@ fn raw(rack: &Rack, shape: &Shape) -> Result<Ends> {
             buffer_bytes: shape.bytes,
             own: (thread * own, own),
         };
-        writers.push(RawWriter::new(
-            near.region,
-            shape.parts(),
-            target,
-            (qpn, near.cq),
-        ));
+        let end = RawEnd {
+            writer: RawWriter::new(near.region, shape.parts(), target, (qpn, near.cq)),
+            buffers: far.region.clone(),
+        };
+        ends.push((Box::new(end), None));
     }
-    Ok(Ends::Raw(writers, far.region))
+    Ok(ends)
 }
 
-fn single(rack: &Rack, half: u64) -> Result<Ends> {
+fn single(rack: &Rack, half: u64) -> Result<Vec<Ends>> {
     let half = half as usize;
     let end = |node| NodeEnd::new(rack, node, 2 * half + NOTICE_BYTES, SEND_REQUESTS);
     let (near, far) = (end(STORAGE)?, end(COMPUTE)?);
     let (a, b) = connect_with(rack, &near, &far, (SEND_REQUESTS, 1), &attributes())?;
     let (to_far, to_near) = (keyed(&far.region), keyed(&near.region));
-    let ends = [
-        SingleBuffer::new(near.region, half, (a, near.cq), to_far),
-        SingleBuffer::new(far.region, half, (b, far.cq), to_near),
-    ];
-    Ok(Ends::Single(Box::new(ends)))
+    let near = SingleBuffer::new(near.region, half, (a, near.cq), to_far);
+    let far = SingleBuffer::new(far.region, half, (b, far.cq), to_near);
+    Ok(vec![(Box::new(near), Some(Box::new(far)))])
 }
 
 /// A node's connection parameters: data flows from the storage node to the compute node.
@@ -116,7 +104,7 @@ fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
     }
 }
 
-fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
+fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Vec<Ends>> {
     let nodes = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
     let mut rng = KeyRng::seeded(Rng::new(seed).fork("messaging"));
     let terms = nodes.map(|(node, role)| {
@@ -149,5 +137,6 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
         .into_iter()
         .flatten()
         .zip(receivers.into_iter().flatten());
-    Ok(Ends::Multi(pairs.collect()))
+    let boxed = |(sender, receiver)| -> Ends { (Box::new(sender), Some(Box::new(receiver))) };
+    Ok(pairs.map(boxed).collect())
 }

@@ -2,22 +2,17 @@
 
 use super::actors::{Report, Sending, Taking, Thread};
 use super::data::Data;
-use super::ends::{self, Ends};
+use super::ends;
 use super::shape::{Shape, Way};
 use super::testbed::{self, Core};
 use super::ways::{Inlet, Outlet};
-use crate::baseline::raw_writer::RawWriter;
-use crate::baseline::single_buffer::{HEADER_BYTES, SingleBuffer};
 use crate::harness::drive::{Testbed, Until, failed};
 use crate::harness::metered::Outbox;
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
-use core::ops::Range;
 use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::messaging::{Receiver, Sender};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::Region;
 use std::rc::Rc;
 
 /// Time after which a measurement has failed: 4 GiB at 10 MB/s.
@@ -30,7 +25,8 @@ const REST: Duration = Duration::from_micros(20);
 pub struct NodePair {
     rack: Testbed,
     shape: Shape,
-    threads: Threads,
+    /// The ends of each thread, which are reused by those of each measurement.
+    ends: Vec<(Shared<dyn Outlet>, Option<Shared<dyn Inlet>>)>,
     data: Data,
     measured: usize,
 }
@@ -44,39 +40,24 @@ pub struct Took {
     pub writing: f64,
 }
 
-/// The ends, which are reused by the threads of each measurement.
-enum Threads {
-    Raw(Vec<Shared<RawWriter>>, Region),
-    Single([Shared<SingleBuffer>; 2]),
-    Multi(Vec<(Shared<Sender>, Shared<Receiver>)>),
-}
-
 /// State passed from the threads of one measurement to those of the next.
-type Shared<T> = Rc<RefCell<T>>;
-
-fn shared<T>(value: T) -> Shared<T> {
-    Rc::new(RefCell::new(value))
-}
+type Shared<T> = Rc<RefCell<Box<T>>>;
 
 impl NodePair {
     /// Builds the testbed; `seed` determines everything random.
     pub fn new(shape: Shape, seed: u64) -> Result<Self> {
         let rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
-        let threads = match Ends::new(&rack, &shape, now, seed)? {
-            Ends::Raw(writers, target) => {
-                Threads::Raw(writers.into_iter().map(shared).collect(), target)
-            }
-            Ends::Single(ends) => Threads::Single((*ends).map(shared)),
-            Ends::Multi(channels) => {
-                let channels = channels.into_iter();
-                Threads::Multi(channels.map(|(a, b)| (shared(a), shared(b))).collect())
-            }
+        let ends = ends::connect(&rack, &shape, now, seed)?.into_iter();
+        let shared = |(near, far): ends::Ends| {
+            let far = far.map(|end| Rc::new(RefCell::new(end)));
+            (Rc::new(RefCell::new(near)), far)
         };
+        let ends = ends.map(shared).collect();
         Ok(Self {
             rack,
             shape,
-            threads,
+            ends,
             data: Data::none(seed),
             measured: 0,
         })
@@ -87,7 +68,7 @@ impl NodePair {
         let data = self.data.series(self.measured, bytes);
         self.measured += 1;
         let begins = self.rack.now();
-        let report = shared(Report::default());
+        let report = Rc::<RefCell<Report>>::default();
         self.spawn(&data, &report);
         self.rack.drive(run, Until::Done(TIME_MAX))?;
         let rested = self.rack.now() + REST;
@@ -97,53 +78,32 @@ impl NodePair {
             let found = report.bytes;
             return Err(failed("the data", format!("{found} of {bytes} bytes came")));
         }
-        self.check(&data)?;
+        for (at, (near, _)) in self.ends.iter().enumerate() {
+            let part = self.shape.share(at as u8, bytes);
+            if !near.borrow().holds(&data, &part) {
+                let what = format!("buffers of thread {at} hold something else");
+                return Err(failed("the data", what));
+            }
+        }
         Ok(Took {
             all: report.ended.since(begins).as_secs_f64(),
             writing: report.written.since(begins).as_secs_f64(),
         })
     }
 
-    fn spawn(&mut self, data: &Data, report: &Shared<Report>) {
+    fn spawn(&mut self, data: &Data, report: &Rc<RefCell<Report>>) {
         let rack = &mut self.rack;
         let measurement = Measurement {
             shape: self.shape,
             data,
             report,
         };
-        match &self.threads {
-            Threads::Raw(writers, _) => {
-                for (at, writer) in writers.iter().enumerate() {
-                    measurement.send(rack, at, writer);
-                }
-            }
-            Threads::Single([near, far]) => {
-                measurement.send(rack, 0, near);
-                measurement.take(rack, 0, far);
-            }
-            Threads::Multi(channels) => {
-                for (at, (sender, receiver)) in channels.iter().enumerate() {
-                    measurement.send(rack, at, sender);
-                    measurement.take(rack, at, receiver);
-                }
+        for (at, (near, far)) in self.ends.iter().enumerate() {
+            measurement.send(rack, at, near, far.is_some());
+            if let Some(far) = far {
+                measurement.take(rack, at, far);
             }
         }
-    }
-
-    /// Asserts that the receive buffers hold what raw writers wrote there last. In the other ways
-    /// every byte was checked when it was consumed.
-    fn check(&self, data: &Data) -> Result<()> {
-        let Threads::Raw(writers, region) = &self.threads else {
-            return Ok(());
-        };
-        for (at, writer) in writers.iter().enumerate() {
-            let part = self.shape.share(at as u8, data.bytes());
-            if !holds(region, &writer.borrow(), data, part) {
-                let what = format!("buffers of thread {at} hold something else");
-                return Err(failed("the data", what));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -151,7 +111,7 @@ impl NodePair {
 struct Measurement<'a> {
     shape: Shape,
     data: &'a Data,
-    report: &'a Shared<Report>,
+    report: &'a Rc<RefCell<Report>>,
 }
 
 impl Measurement<'_> {
@@ -168,11 +128,12 @@ impl Measurement<'_> {
         }
     }
 
-    fn send(&self, rack: &mut Testbed, at: usize, end: &Shared<impl Outlet + 'static>) {
+    fn send(&self, rack: &mut Testbed, at: usize, end: &Shared<dyn Outlet>, is_consumed: bool) {
         let shape = self.shape;
         let thread = Sending {
             thread: self.thread(STORAGE, at, shape.parts() * shape.bytes),
             end: end.clone(),
+            is_consumed,
             start: start(shape.threads, at),
             words: match shape.way {
                 Way::Multi => u64::from(shape.buffers / shape.threads),
@@ -185,7 +146,7 @@ impl Measurement<'_> {
         rack.spawn(STORAGE, thread);
     }
 
-    fn take(&self, rack: &mut Testbed, at: usize, end: &Shared<impl Inlet + 'static>) {
+    fn take(&self, rack: &mut Testbed, at: usize, end: &Shared<dyn Inlet>) {
         let thread = Taking {
             thread: self.thread(COMPUTE, at, self.shape.receive_bytes()),
             end: end.clone(),
@@ -201,22 +162,4 @@ fn start(threads: u8, thread: usize) -> Duration {
         1 => Duration::ZERO,
         _ => devices::THREAD_START * (thread as u64 + 1),
     }
-}
-
-/// Whether a raw writer's buffers hold the last packages of the part of the data that it has just
-/// written.
-pub fn holds(region: &Region, writer: &RawWriter, data: &Data, part: Range<u64>) -> bool {
-    let (target, payload) = (writer.target(), writer.payload_max() as u64);
-    let packages = (part.end - part.start).div_ceil(payload);
-    let first = writer.packages() - packages;
-    let mut bytes = Vec::new();
-    (packages.saturating_sub(target.own.1)..packages).all(|package| {
-        let offset = part.start + package * payload;
-        let len = payload.min(part.end - offset);
-        bytes.resize(len as usize, 0);
-        let buffer = target.buffer_of(first + package);
-        let at = target.offset_of(buffer) as usize + HEADER_BYTES;
-        region.block.read(at, &mut bytes);
-        data.is(offset, &bytes)
-    })
 }

@@ -6,16 +6,15 @@ use crate::baseline::single_buffer::{HEADER_BYTES, PackageHeader, SingleBuffer};
 use core::ops::Range;
 use rackweave_base::Instant;
 use rackweave_endpoint::messaging::{Arrived, Receiver, Sender};
-use rackweave_verbs::Verbs;
+use rackweave_verbs::{Region, Verbs};
 use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
 
 /// The sending end of a thread.
-pub trait Outlet {
+pub trait Outlet: Send {
     /// Bytes of a package's header.
-    const HEADER: usize;
-
-    /// Whether the data is consumed.
-    const IS_CONSUMED: bool;
+    fn header_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
 
     /// Begins a transfer of `_bytes` bytes.
     fn begin(&mut self, _bytes: u64) -> Result<(), String> {
@@ -37,14 +36,22 @@ pub trait Outlet {
 
     /// Whether the other end, if there is one, has also done its part.
     fn is_over(&self) -> bool;
+
+    /// Whether the receive buffers hold the last of the part of `_data` that was just sent. Data
+    /// that is consumed is compared then.
+    fn holds(&self, _data: &Data, _part: &Range<u64>) -> bool {
+        true
+    }
 }
 
 /// The receiving end of a thread.
-pub trait Inlet {
+pub trait Inlet: Send {
     /// Bytes of a package's header.
-    const HEADER: usize;
+    fn header_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
 
-    /// Copies the bytes of the next package into `target`, if one has arrived. Returns their offset
+    /// Appends the bytes of the next package to `target`, if one has arrived. Returns their offset
     /// in the received data, and its total bytes.
     fn take(
         &mut self,
@@ -54,6 +61,16 @@ pub trait Inlet {
 
     /// Returns the buffer of the package taken last.
     fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String>;
+
+    /// Whether the sender is being told of all returned buffers.
+    fn settle(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, String>;
+}
+
+/// A writer, and the receive buffers that nobody reads.
+#[derive(Debug)]
+pub struct RawEnd {
+    pub writer: RawWriter,
+    pub buffers: Region,
 }
 
 fn text(error: impl core::fmt::Display) -> String {
@@ -75,43 +92,50 @@ fn pieces<'a>(data: &'a Data, at: &Range<u64>) -> impl Iterator<Item = &'a [u8]>
     data.pieces(at.start, (at.end - at.start) as usize)
 }
 
-impl Outlet for RawWriter {
-    const HEADER: usize = HEADER_BYTES;
-    const IS_CONSUMED: bool = false;
-
+impl Outlet for RawEnd {
     fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
-        let news = self.poll(verbs).map_err(text)?;
+        let news = self.writer.poll(verbs).map_err(text)?;
         if filled {
-            self.post(verbs).map_err(text)?;
+            self.writer.post(verbs).map_err(text)?;
         }
         Ok(news)
     }
 
     fn free(&mut self) -> usize {
-        if self.has_room() {
-            self.payload_max()
-        } else {
-            0
-        }
+        let payload = self.writer.payload_max();
+        if self.writer.has_room() { payload } else { 0 }
     }
 
     fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {
-        RawWriter::fill(self, header(data, &at), pieces(data, &at));
+        self.writer.fill(header(data, &at), pieces(data, &at));
     }
 
     fn is_written(&self) -> bool {
-        self.is_idle()
+        self.writer.is_idle()
     }
 
     fn is_over(&self) -> bool {
-        self.is_idle()
+        self.writer.is_idle()
+    }
+
+    fn holds(&self, data: &Data, part: &Range<u64>) -> bool {
+        let (target, payload) = (self.writer.target(), self.writer.payload_max() as u64);
+        let packages = (part.end - part.start).div_ceil(payload);
+        let first = self.writer.packages() - packages;
+        let mut bytes = Vec::new();
+        (packages.saturating_sub(target.own.1)..packages).all(|package| {
+            let offset = part.start + package * payload;
+            let len = payload.min(part.end - offset);
+            bytes.resize(len as usize, 0);
+            let buffer = target.buffer_of(first + package);
+            let at = target.offset_of(buffer) as usize + HEADER_BYTES;
+            self.buffers.block.read(at, &mut bytes);
+            data.is(offset, &bytes)
+        })
     }
 }
 
 impl Outlet for SingleBuffer {
-    const HEADER: usize = HEADER_BYTES;
-    const IS_CONSUMED: bool = true;
-
     fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
         match filled {
             true => self.post(verbs).map(|()| false).map_err(text),
@@ -120,11 +144,8 @@ impl Outlet for SingleBuffer {
     }
 
     fn free(&mut self) -> usize {
-        if self.is_free() {
-            self.payload_max()
-        } else {
-            0
-        }
+        let payload = self.payload_max();
+        if self.is_free() { payload } else { 0 }
     }
 
     fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {
@@ -141,8 +162,9 @@ impl Outlet for SingleBuffer {
 }
 
 impl Outlet for Sender {
-    const HEADER: usize = PIECE_HEADER_LEN;
-    const IS_CONSUMED: bool = true;
+    fn header_bytes(&self) -> usize {
+        PIECE_HEADER_LEN
+    }
 
     fn begin(&mut self, bytes: u64) -> Result<(), String> {
         Sender::begin(self, 1, bytes).map_err(text)
@@ -179,8 +201,6 @@ impl Outlet for Sender {
 }
 
 impl Inlet for SingleBuffer {
-    const HEADER: usize = HEADER_BYTES;
-
     fn take(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -190,18 +210,26 @@ impl Inlet for SingleBuffer {
         let Some(header) = self.look().map_err(text)? else {
             return Ok(None);
         };
-        target.resize(header.length as usize, 0);
-        self.copy_out(target);
+        let start = target.len();
+        target.resize(start + header.length as usize, 0);
+        self.copy_out(&mut target[start..]);
         Ok(Some((header.offset, header.total)))
     }
 
     fn release(&mut self, _now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
         SingleBuffer::release(self, verbs).map_err(text)
     }
+
+    fn settle(&mut self, _now: Instant, verbs: &mut dyn Verbs) -> Result<bool, String> {
+        self.poll(verbs).map_err(text)?;
+        Ok(self.is_free())
+    }
 }
 
 impl Inlet for Receiver {
-    const HEADER: usize = PIECE_HEADER_LEN;
+    fn header_bytes(&self) -> usize {
+        PIECE_HEADER_LEN
+    }
 
     fn take(
         &mut self,
@@ -211,13 +239,17 @@ impl Inlet for Receiver {
         let Arrived::Piece(piece) = self.peek().map_err(text)? else {
             return Ok(None);
         };
-        *target = piece.bytes.to_vec();
+        piece.bytes.append_to(target);
         Ok(Some((piece.offset, piece.total)))
     }
 
     fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
         Receiver::release(self);
+        self.settle(now, verbs).map(|_| ())
+    }
+
+    fn settle(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, String> {
         self.poll(now, verbs).map_err(text)?;
-        Ok(())
+        Ok(!self.owes())
     }
 }

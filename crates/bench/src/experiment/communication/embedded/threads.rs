@@ -1,15 +1,10 @@
 //! The threads of a point in real time.
 
 use super::super::data::Data;
-use super::super::node_pair::holds;
-use super::super::ways::Outlet;
-use crate::baseline::raw_writer::RawWriter;
-use crate::baseline::single_buffer::SingleBuffer;
+use super::super::ways::{Inlet, Outlet};
 use core::ops::Range;
 use rackweave_endpoint::flow::wait_until;
-use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
 use rackweave_rack::Node;
-use rackweave_verbs::Region;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -90,14 +85,11 @@ pub struct Times {
     pub ends: Vec<Instant>,
 }
 
-fn text(error: impl core::fmt::Display) -> String {
-    error.to_string()
-}
-
 /// Sends a part of the data. Returns when each transfer began, and its end if not consumed.
-pub fn send<O: Outlet>(
+pub fn send(
     node: &Node,
-    end: &mut O,
+    end: &mut dyn Outlet,
+    is_consumed: bool,
     part: Range<u64>,
     point: &Point<'_>,
 ) -> Result<Times, String> {
@@ -106,6 +98,9 @@ pub fn send<O: Outlet>(
         point.begin(round)?;
         times.begins.push(Instant::now());
         let mut at = part.start;
+        if !part.is_empty() {
+            end.begin(part.end - part.start)?;
+        }
         while at < part.end {
             let free = point.wait(node, || {
                 let now = node.now();
@@ -123,110 +118,41 @@ pub fn send<O: Outlet>(
             node.poll(|nic| end.act(now, nic, false))?;
             Ok(end.is_over().then_some(()))
         })?;
-        if !O::IS_CONSUMED {
+        if !is_consumed {
             times.ends.push(Instant::now());
         }
     }
-    Ok(times)
-}
-
-/// Writes a part of the data to receive buffers that are never read. Returns begins and ends.
-pub fn write(
-    node: &Node,
-    writer: &mut RawWriter,
-    region: &Region,
-    part: Range<u64>,
-    point: &Point<'_>,
-) -> Result<Times, String> {
-    let times = send(node, writer, part.clone(), point)?;
-    match holds(region, writer, &point.data, part) {
+    match end.holds(&point.data, &part) {
         true => Ok(times),
         false => Err("the receive buffers hold something else".into()),
     }
 }
 
-/// Takes the data out of the single buffer. Returns when each transfer ended.
-pub fn take_single(
+/// Takes a part of the data. Returns when each transfer ended.
+pub fn take(
     node: &Node,
-    end: &mut SingleBuffer,
+    end: &mut dyn Inlet,
+    part: Range<u64>,
     point: &Point<'_>,
 ) -> Result<Times, String> {
     let mut times = Times::default();
-    let mut target = vec![0; point.source.len()];
+    let bytes = &point.source[part.start as usize..part.end as usize];
+    let mut target = Vec::with_capacity(bytes.len());
     for round in 0..point.rounds {
-        target.fill(0);
+        target.clear();
         point.begin(round)?;
-        let mut taken = 0;
-        while taken < target.len() {
-            let header = point.wait(node, || end.look().map_err(text))?;
-            let length = header.length as usize;
-            if target.len() - taken < length {
-                return Err(format!("{header:?} is more than was sent"));
-            }
-            end.copy_out(&mut target[taken..taken + length]);
-            taken += length;
-            let released = node.with(|nic| {
-                end.release(nic)?;
-                end.poll(nic)
-            });
-            released.map_err(text)?;
+        while target.len() < bytes.len() {
+            point.wait(node, || node.poll(|nic| end.take(nic, &mut target)))?;
+            let now = node.now();
+            node.with(|nic| end.release(now, nic))?;
         }
         times.ends.push(Instant::now());
         // The sender must learn of the release before the next round.
         point.wait(node, || {
-            node.poll(|nic| end.poll(nic)).map_err(text)?;
-            Ok(end.is_free().then_some(()))
+            let now = node.now();
+            let settled = node.poll(|nic| end.settle(now, nic))?;
+            Ok(settled.then_some(()))
         })?;
-    }
-    match target == point.source {
-        true => Ok(times),
-        false => Err("other bytes came than were sent".into()),
-    }
-}
-
-/// Sends a part of the data on a channel. Returns when each transfer began.
-pub fn send_multi(
-    sender: &mut MessageSender,
-    part: Range<u64>,
-    point: &Point<'_>,
-) -> Result<Times, String> {
-    let mut times = Times::default();
-    let bytes = &point.source[part.start as usize..part.end as usize];
-    for round in 0..point.rounds {
-        point.begin(round)?;
-        times.begins.push(Instant::now());
-        if !bytes.is_empty() {
-            sender.send(1, bytes).map_err(text)?;
-            sender.consumed_wait().map_err(text)?;
-        }
-    }
-    Ok(times)
-}
-
-/// Takes a part of the data from a channel. Returns when each transfer ended.
-pub fn take_multi(
-    receiver: &mut MessageReceiver,
-    part: Range<u64>,
-    point: &Point<'_>,
-) -> Result<Times, String> {
-    let mut times = Times::default();
-    let bytes = &point.source[part.start as usize..part.end as usize];
-    let mut target = vec![0; bytes.len()];
-    for round in 0..point.rounds {
-        target.fill(0);
-        target.clear();
-        point.begin(round)?;
-        if !bytes.is_empty() {
-            let message = receiver.receive(&mut target).map_err(text)?;
-            message.ok_or("the sender has finished")?;
-        }
-        times.ends.push(Instant::now());
-        // A handle may delay its notices of free buffers; the sender needs them before the next
-        // round.
-        while receiver.machine().owes() {
-            point.go_on()?;
-            receiver.poll().map_err(text)?;
-        }
     }
     match target == bytes {
         true => Ok(times),
