@@ -2,103 +2,54 @@
 
 use super::Experiment;
 use rackweave_sim::devices::Testbed;
+use serde::Deserialize;
+use std::sync::LazyLock;
 
 /// A paper whose figures are repeated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Paper {
     /// Prefix of the names of its experiments, such as "zero-sided".
-    pub name: &'static str,
+    pub name: String,
     /// Its title.
-    pub title: &'static str,
+    pub title: String,
     /// Its authors.
-    pub authors: &'static str,
-    /// Where it was published.
-    pub venue: &'static str,
+    pub authors: String,
+    /// Where it was published; empty if it was not.
+    #[serde(default)]
+    pub venue: String,
     /// Measurements that are not repeated. Pictures that measure nothing are not listed.
-    pub left_out: &'static [LeftOut],
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A measurement of a paper that is not repeated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LeftOut {
     /// The part of the paper, such as "figure 3".
-    pub what: &'static str,
+    pub what: String,
     /// What it shows, and why it is not repeated.
-    pub why: &'static str,
+    pub why: String,
 }
 
-/// The papers in the order of the report.
-pub const PAPERS: &[Paper] = &[
-    Paper {
-        name: "zero-sided",
-        title: "Zero-sided RDMA: Network-driven Data Shuffling for Disaggregated Heterogeneous \
-                Cloud DBMSs",
-        authors: "Matthias Jasny, Lasse Thostrup, Sajjad Tamimi, Andreas Koch, Zsolt István, \
-                  Carsten Binnig",
-        venue: "Proc. ACM Manag. Data 2, 1 (SIGMOD), article 36, February 2024",
-        left_out: &[
-            LeftOut {
-                what: "figure 1",
-                why: "the introduction's preview of what figures 6, 8 and 16 measure in full; \
-                      those are here",
-            },
-            LeftOut {
-                what: "the curve of Spark UCX in figure 9",
-                why: "it would need Spark's whole shuffle as a model; the two other baselines \
-                      are here",
-            },
-        ],
-    },
-    Paper {
-        name: "seamless",
-        title: "Seamless: Transparent Storage Access Through Smart Switches",
-        authors: "Simon Binder, Matthias Jasny, Tobias Ziegler",
-        venue: "20th International Workshop on Data Management on New Hardware (DaMoN), June 2024",
-        left_out: &[],
-    },
-    Paper {
-        name: "bluefield",
-        title: "A DBMS-centric Evaluation of BlueField DPUs on Fast Networks",
-        authors: "Lasse Thostrup, Daniel Failing, Tobias Ziegler, Carsten Binnig",
-        venue: "13th Workshop on Accelerating Analytics and Data Management (ADMS), September 2022",
-        left_out: &[
-            LeftOut {
-                what: "figures 2 and 3",
-                why: "BlueField-1 beside BlueField-2; there is no model of the older card, of \
-                      which the paper tells too little to make one",
-            },
-            LeftOut {
-                what: "figures 7 and 8",
-                why: "latencies of the NIC and of memory, measured with ib_send_lat and \
-                      tinymembench: they describe the hardware. Here such numbers go into the \
-                      model, so that the figures would only give them back",
-            },
-        ],
-    },
-    Paper {
-        name: "fat-btree",
-        title: "Fat-B+Tree: Fast B+tree Indexing with In-Network Memory",
-        authors: "Yikai Zhao, Yuanpeng Li, Zicang Xu, Tong Yang, Kaicheng Yang, Li Chen, Xin Yao, \
-                  Gong Zhang",
-        venue: "",
-        left_out: &[],
-    },
-    Paper {
-        name: "communication",
-        title: "Remote Direct Memory Access as Communication Tier for Disaggregated Database \
-                Systems",
-        authors: "Andreas Geyer, Alexander Krause, Dirk Habich, Wolfgang Lehner",
-        venue: "33rd GI-Workshop on Foundations of Databases (GvDB), 2022",
-        left_out: &[],
-    },
-];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Papers {
+    paper: Vec<Paper>,
+}
+
+/// The papers, in the order of the report.
+pub static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+    let papers: Papers = toml::from_str(include_str!("papers.toml")).expect("it is well formed");
+    papers.paper
+});
 
 impl Paper {
     /// Its experiments, in the paper's order.
-    pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> {
-        let name = self.name;
+    pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> + '_ {
         let all = super::ALL.iter();
-        all.filter(move |one| one.paper().name == name)
+        all.filter(|one| one.paper().name == self.name)
     }
 }
 
@@ -106,7 +57,7 @@ impl Experiment {
     /// The paper whose figure it repeats.
     pub fn paper(&self) -> &'static Paper {
         let found = PAPERS.iter().find(|paper| {
-            let rest = self.name.strip_prefix(paper.name);
+            let rest = self.name.strip_prefix(&paper.name);
             rest.is_some_and(|rest| rest.starts_with('-'))
         });
         found.expect("every experiment's name begins with its paper's")
@@ -123,7 +74,7 @@ impl Experiment {
 
     /// The testbed whose constants its models use.
     pub fn testbed(&self) -> Testbed {
-        match self.paper().name {
+        match self.paper().name.as_str() {
             "zero-sided" => Testbed::ZeroSided,
             "seamless" => Testbed::Seamless,
             "bluefield" => Testbed::Bluefield,
@@ -143,7 +94,7 @@ mod tests {
     fn every_experiment_has_its_paper_and_every_paper_its_experiments() {
         let of_papers: usize = PAPERS.iter().map(|paper| paper.experiments().count()).sum();
         assert_eq!(of_papers, ALL.len());
-        for paper in PAPERS {
+        for paper in &*PAPERS {
             assert!(paper.experiments().count() > 0, "{}", paper.name);
         }
         let order: Vec<&str> = PAPERS

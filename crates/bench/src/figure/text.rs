@@ -62,6 +62,10 @@ enum NoteText {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FigureText {
+    /// What the experiment shows, in one line.
+    pub about: String,
+    /// Its place among the experiments that take longest, from 1.
+    pub slow: Option<u32>,
     title: String,
     /// The part of the paper that makes the claims.
     source: String,
@@ -230,8 +234,11 @@ mod tests {
         assert_eq!(named, used);
         for one in ALL {
             let text = FigureText::of(one.name);
+            let (title, label) = (&text.title, &text.x.label);
             assert!(
-                !text.title.is_empty() && !text.x.label.is_empty(),
+                ![title, label, &text.about]
+                    .iter()
+                    .any(|text| text.is_empty()),
                 "{}",
                 one.name
             );

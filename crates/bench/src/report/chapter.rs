@@ -49,11 +49,11 @@ fn article(report: &Report<'_>, entry: &Entry<'_>) -> Markup {
             (again(report, experiment, seconds))
         },
         Outcome::Failed(error) => html! {
-            (heading(experiment, experiment.about))
+            (heading(experiment, experiment.about()))
             (reported("failure", "It failed. ", error))
         },
         Outcome::Missing => html! {
-            (heading(experiment, experiment.about))
+            (heading(experiment, experiment.about()))
             p.missing { "It was not run to its end." }
         },
     }

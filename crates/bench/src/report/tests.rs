@@ -142,10 +142,10 @@ fn the_whole_report_holds_every_figure_and_loads_nothing() {
     for constant in rackweave_sim::devices::all() {
         assert!(html.contains(&format!("<code>{}</code>", constant.name)));
     }
-    for paper in PAPERS {
-        assert!(html.contains(paper.title));
-        for left_out in paper.left_out {
-            assert!(html.contains(left_out.what));
+    for paper in &*PAPERS {
+        assert!(html.contains(&paper.title));
+        for left_out in &paper.left_out {
+            assert!(html.contains(&left_out.what));
         }
     }
     assert!(!html.contains("warning\">"), "nothing went wrong");

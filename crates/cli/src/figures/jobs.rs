@@ -5,7 +5,7 @@ use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::pool;
 use rackweave_bench::experiment::Experiment;
-use rackweave_bench::experiment::order::longest_first;
+use rackweave_bench::experiment::longest_first;
 use rackweave_bench::figure::Figure;
 use rackweave_bench::harness::ExperimentError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

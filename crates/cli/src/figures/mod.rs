@@ -39,7 +39,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// If the folder or standard output cannot be written, or a figure can only be simulated.
 pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.list {
-        let figure = |one: &Experiment| json!({"name": one.name, "about": one.about});
+        let figure = |one: &Experiment| json!({"name": one.name, "about": one.about()});
         let all: Vec<_> = ALL.iter().map(figure).collect();
         output::report(globals, "figures-list", &json!({ "figures": all }))?;
         return Ok(Verdict::Passed);
