@@ -11,9 +11,10 @@
 use super::cores::{self, TupleCost};
 use super::ends::Outlet;
 use super::requests::{Remote, poll, post};
-use super::set_up::{NodeEnd, SetUpError, connect};
+use super::set_up::{NodeEnd, connect};
 use super::tuples;
 use super::worker::{Ledger, Production};
+use crate::harness::Result;
 use crate::harness::drive::{Failure, Program, Testbed};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -131,7 +132,7 @@ pub fn spawn(
     ranks: &[NodeId],
     plan: CollectivePlan,
     ledger: &Rc<RefCell<Ledger>>,
-) -> Result<(), SetUpError> {
+) -> Result<()> {
     let count = ranks.len();
     assert!(count <= 1 << STEPS_MAX, "the barrier has {STEPS_MAX} steps");
     let layout = Layout::new(count, &plan);

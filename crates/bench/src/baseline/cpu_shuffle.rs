@@ -16,8 +16,9 @@ pub use receiver::Receiver;
 
 use super::ends::Outlet;
 use super::requests::{Remote, poll};
-use super::set_up::{NodeEnd, SetUpError, connect};
+use super::set_up::{NodeEnd, connect};
 use super::tuples;
+use crate::harness::Result;
 use crate::harness::drive::Failure;
 use core::sync::atomic::Ordering::Acquire;
 use rackweave_base::memory::WriteSlots;
@@ -103,7 +104,7 @@ pub fn mesh(
     producers: &[NodeId],
     consumers: &[NodeId],
     shape: Shape,
-) -> Result<(Vec<Sender>, Vec<Receiver>), SetUpError> {
+) -> Result<(Vec<Sender>, Vec<Receiver>)> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for &node in consumers {
         let bytes = shape.ring_bytes() * producers.len();

@@ -1,19 +1,19 @@
 //! The systems with which the papers compare, on the same simulated hardware.
 
-pub mod collective;
-pub mod cores;
-pub mod cpu_shuffle;
-pub mod ends;
-pub mod join;
-pub mod one_sided;
-pub mod put_shuffle;
-pub mod raw_writer;
-pub mod requests;
-pub mod scalestore;
-pub mod set_up;
+pub(crate) mod collective;
+pub(crate) mod cores;
+pub(crate) mod cpu_shuffle;
+pub(crate) mod ends;
+pub(crate) mod join;
+pub(crate) mod one_sided;
+pub(crate) mod put_shuffle;
+pub(crate) mod raw_writer;
+pub(crate) mod requests;
+pub(crate) mod scalestore;
+pub(crate) mod set_up;
 pub mod single_buffer;
 #[cfg(test)]
 mod tests;
-pub mod tuples;
-pub mod two_sided;
-pub mod worker;
+pub(crate) mod tuples;
+pub(crate) mod two_sided;
+pub(crate) mod worker;

@@ -7,9 +7,10 @@
 //! time.
 
 use super::requests::{Remote, poll, post};
-use super::set_up::{NodeEnd, SetUpError, connect};
+use super::set_up::{NodeEnd, connect};
 use super::tuples;
 use super::worker::Ledger;
+use crate::harness::Result;
 use crate::harness::drive::{Failure, Program, Testbed};
 use core::cell::RefCell;
 use rackweave_base::memory::{ReadSlots, WriteSlots};
@@ -77,7 +78,7 @@ pub fn spawn(
     kernels: &[NodeId],
     plan: PutPlan,
     ledger: &Rc<RefCell<Ledger>>,
-) -> Result<Landing, SetUpError> {
+) -> Result<Landing> {
     let count = kernels.len();
     let mut landings = Vec::new();
     let mut sources = Vec::new();

@@ -1,61 +1,15 @@
 //! Regions and connected queue pairs for baselines, created before the measurement.
 
-use crate::harness::ExperimentError;
+use crate::harness::drive::OrFailed;
+use crate::harness::{ExperimentError, Result};
 use core::ops::RangeInclusive;
-use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, NodeId, Qpn};
-use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::Rack;
-use rackweave_verbs::{
-    Access, CqError, CqId, PdId, PostError, QpCapabilities, QpError, Region, RegisterError, Verbs,
-};
+use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
 
-/// Why a baseline could not be set up.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum SetUpError {
-    /// The node does not exist.
-    #[error("{0:?} does not exist")]
-    NoNode(NodeId),
-    /// The rack has no memory left.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A region could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// A completion queue could not be created.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// A queue pair could not be created.
-    #[error(transparent)]
-    Qp(#[from] QpError),
-    /// Two queue pairs could not be connected.
-    #[error(transparent)]
-    Connect(#[from] LaneError),
-    /// A receive could not be posted.
-    #[error(transparent)]
-    Post(#[from] PostError),
-    /// A setting is invalid.
-    #[error("{what} is {value}; {least} to {most} in steps of {step} are possible")]
-    Setting {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        value: u64,
-        /// Its minimum.
-        least: u64,
-        /// Its maximum.
-        most: u64,
-        /// It must be a multiple of this number.
-        step: u64,
-    },
-}
-
-impl From<SetUpError> for ExperimentError {
-    fn from(error: SetUpError) -> Self {
-        Self::Run(format!("a baseline could not be set up: {error}"))
-    }
-}
+/// What fails if a node or the rack lacks resources.
+pub const SET_UP: &str = "a baseline could not be set up";
 
 /// A setting: its name, its value, the valid range, and the number of which it must be a multiple.
 pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
@@ -64,19 +18,17 @@ pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
 ///
 /// # Errors
 /// If one is not.
-pub fn check(settings: &[Setting]) -> Result<(), SetUpError> {
+pub fn check(settings: &[Setting]) -> Result<()> {
     let is_wrong = |(_, value, range, step): &&Setting| {
         !(range.contains(value) && value.is_multiple_of(*step))
     };
     match settings.iter().find(is_wrong) {
         None => Ok(()),
-        Some(&(what, value, ref range, step)) => Err(SetUpError::Setting {
-            what,
-            value,
-            least: *range.start(),
-            most: *range.end(),
-            step,
-        }),
+        Some((what, value, range, step)) => Err(ExperimentError::Run(format!(
+            "{SET_UP}: {what} is {value}; {} to {} in steps of {step} are possible",
+            range.start(),
+            range.end()
+        ))),
     }
 }
 
@@ -98,12 +50,7 @@ impl NodeEnd {
     ///
     /// # Errors
     /// If the node or the rack lacks resources.
-    pub fn new(
-        rack: &Rack,
-        node: NodeId,
-        bytes: usize,
-        completions: u32,
-    ) -> Result<Self, SetUpError> {
+    pub fn new(rack: &Rack, node: NodeId, bytes: usize, completions: u32) -> Result<Self> {
         let pd = on_nic(rack, node, |nic| nic.create_pd())?;
         Self::in_domain(rack, node, pd, bytes, completions)
     }
@@ -119,8 +66,8 @@ impl NodeEnd {
         pd: PdId,
         bytes: usize,
         completions: u32,
-    ) -> Result<Self, SetUpError> {
-        let cq = on_nic(rack, node, |nic| nic.create_cq(completions))??;
+    ) -> Result<Self> {
+        let cq = on_nic(rack, node, |nic| nic.create_cq(completions))?.or_failed(SET_UP)?;
         let region = region(rack, node, pd, bytes)?;
         Ok(Self {
             node,
@@ -135,11 +82,10 @@ impl NodeEnd {
 ///
 /// # Errors
 /// If the node or the rack lacks resources.
-pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Region, SetUpError> {
-    let block = rack.memory().allocate(bytes)?;
-    Ok(on_nic(rack, node, |nic| {
-        nic.register(pd, block, Access::all())
-    })??)
+pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Region> {
+    let block = rack.memory().allocate(bytes).or_failed(SET_UP)?;
+    let made = on_nic(rack, node, |nic| nic.register(pd, block, Access::all()))?;
+    made.or_failed(SET_UP)
 }
 
 /// Connects a queue pair of `a` with one of `b`; each holds this many requests to send and to
@@ -147,12 +93,7 @@ pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Regio
 ///
 /// # Errors
 /// If a node lacks resources.
-pub fn connect(
-    rack: &Rack,
-    a: &NodeEnd,
-    b: &NodeEnd,
-    depths: (u32, u32),
-) -> Result<(Qpn, Qpn), SetUpError> {
+pub fn connect(rack: &Rack, a: &NodeEnd, b: &NodeEnd, depths: (u32, u32)) -> Result<(Qpn, Qpn)> {
     let attributes = PairAttributes {
         timeout: TIMEOUT,
         // The sender waits for a late receiver.
@@ -172,20 +113,21 @@ pub fn connect_with(
     b: &NodeEnd,
     (sends, receives): (u32, u32),
     attributes: &PairAttributes,
-) -> Result<(Qpn, Qpn), SetUpError> {
+) -> Result<(Qpn, Qpn)> {
     let capabilities = QpCapabilities {
         send_max: sends,
         receive_max: receives,
         segments_max: 2,
     };
-    let make = |end: &NodeEnd| -> Result<Qpn, SetUpError> {
+    let make = |end: &NodeEnd| {
         let made = on_nic(rack, end.node, |nic| {
             nic.create_qp(end.pd, end.cq, end.cq, capabilities)
         })?;
-        Ok(made?)
+        made.or_failed(SET_UP)
     };
     let (near, far) = (make(a)?, make(b)?);
-    rack.connect((a.node, near), (b.node, far), attributes)?;
+    let connected = rack.connect((a.node, near), (b.node, far), attributes);
+    connected.or_failed(SET_UP)?;
     Ok((near, far))
 }
 
@@ -198,7 +140,9 @@ pub(super) fn on_nic<R>(
     rack: &Rack,
     node: NodeId,
     act: impl FnOnce(&mut dyn Verbs) -> R,
-) -> Result<R, SetUpError> {
-    let node = rack.node_here(node).ok_or(SetUpError::NoNode(node))?;
-    Ok(node.with(act))
+) -> Result<R> {
+    let found = rack
+        .node_here(node)
+        .ok_or(format!("{node:?} does not exist"));
+    Ok(found.or_failed(SET_UP)?.with(act))
 }

@@ -12,10 +12,8 @@
 //!   direction, as with a multicast, but every consumer except the last spends a SEND on it.
 //!
 //! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer
-//! requests the number of the next message while it sends one
-//! ([`TwoSidedPlan::numbers_ahead`] lets it request more, which DFI is not known to do). Consumers
-//! copy messages out of their receive buffers and deliver them in the order of the numbers, holding
-//! back what arrived too early.
+//! requests the number of the next message while it sends one. Consumers copy messages out of their
+//! receive buffers and deliver them in the order of the numbers, holding back what arrived too early.
 //!
 //! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
 //! few make messages and as many per consumer take them ([`TwoSidedPlan::cores`]); credit keeps
@@ -24,12 +22,12 @@
 mod actors;
 mod edge;
 pub mod log;
-pub mod message;
 
 use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{self, NodeEnd, SetUpError, connect, region};
+use crate::baseline::set_up::{self, NodeEnd, connect, region};
 use crate::harness::drive::{Testbed, Until, nodes};
-use crate::harness::{ExperimentError, Run, Scale};
+use crate::harness::{ExperimentError, Result, Run, Scale};
+pub use actors::MESSAGE_BYTES_MIN;
 use actors::{Common, Consumer, Producer, Sequencer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};
@@ -67,12 +65,9 @@ pub struct TwoSidedPlan {
     pub consumers: u32,
     /// Whether all consumers deliver in one order.
     pub ordered: bool,
-    /// Sequence numbers that a producer may have requested and not used. With one it waits a round
-    /// trip per message.
-    pub numbers_ahead: u32,
     /// How a message reaches all consumers.
     pub fanout: Fanout,
-    /// Bytes of a message, a multiple of eight of at least [`message::HEADER`].
+    /// Bytes of a message, a multiple of eight of at least [`MESSAGE_BYTES_MIN`].
     pub message_bytes: u32,
     /// Cores of each producer and of each consumer, which share the bytes of every message; the
     /// first of them posts and polls.
@@ -88,8 +83,6 @@ pub struct Outcome {
     pub goodput: Vec<f64>,
     /// When the last message was delivered, in seconds of virtual time.
     pub seconds: f64,
-    /// Messages that each consumer delivered.
-    pub messages: u64,
     /// Whether all consumers delivered in the same order. With one producer this is the producer's
     /// order.
     pub same_order: bool,
@@ -106,7 +99,6 @@ impl TwoSidedPlan {
             producers: 1,
             consumers,
             ordered,
-            numbers_ahead: 1,
             fanout: Fanout::Each,
             message_bytes: MESSAGE_BYTES,
             cores: 1,
@@ -114,13 +106,11 @@ impl TwoSidedPlan {
         }
     }
 
-    fn check(&self) -> Result<(), SetUpError> {
-        let (least, bytes) = (message::HEADER as u64, self.message_bytes.into());
-        let ahead = self.numbers_ahead.into();
+    fn check(&self) -> Result<()> {
+        let (least, bytes) = (MESSAGE_BYTES_MIN as u64, self.message_bytes.into());
         set_up::check(&[
             ("the number of producers", self.producers.into(), 1..=16, 1),
             ("the number of consumers", self.consumers.into(), 1..=16, 1),
-            ("the number of numbers ahead", ahead, 1..=16, 1),
             ("the number of cores", self.cores.into(), 1..=16, 1),
             ("the size of a message", bytes, least..=1 << 20, 8),
         ])
@@ -132,7 +122,7 @@ impl TwoSidedPlan {
 /// # Errors
 /// If the plan is invalid, the rack cannot be built, a message is lost, damaged, duplicated or out
 /// of order, or the user stops the run.
-pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome, ExperimentError> {
+pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome> {
     run_with_faults(run, plan, FaultSection::default())
 }
 
@@ -140,7 +130,7 @@ fn run_with_faults(
     run: &mut Run<'_>,
     plan: &TwoSidedPlan,
     faults: FaultSection,
-) -> Result<Outcome, ExperimentError> {
+) -> Result<Outcome> {
     plan.check()?;
     let mut world = SetUp::new(plan, run.seed, faults)?;
     world.spawn()?;
@@ -159,11 +149,7 @@ struct SetUp<'a> {
 }
 
 impl<'a> SetUp<'a> {
-    fn new(
-        plan: &'a TwoSidedPlan,
-        seed: u64,
-        faults: FaultSection,
-    ) -> Result<Self, ExperimentError> {
+    fn new(plan: &'a TwoSidedPlan, seed: u64, faults: FaultSection) -> Result<Self> {
         let count = plan.producers + plan.consumers + u32::from(plan.ordered);
         let config = RackConfig {
             seed,
@@ -196,7 +182,7 @@ impl<'a> SetUp<'a> {
     }
 
     /// Connects all nodes and starts their cores.
-    fn spawn(&mut self) -> Result<(), ExperimentError> {
+    fn spawn(&mut self) -> Result<()> {
         let (producers, others) = self.node_ends.split_at(self.plan.producers as usize);
         let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);
         let count = consumers.len();
@@ -215,12 +201,12 @@ impl<'a> SetUp<'a> {
                 inlets.push(inlet);
             }
             let sequencer = match sequencers.first() {
-                Some(to) => Some(sequencer(&self.rack, self.plan, from, to)?),
+                Some(to) => Some(sequencer(&self.rack, from, to)?),
                 None => None,
             };
             let producer = Producer {
                 common: self.common(from),
-                index: at as u32,
+                index: at as u16,
                 outlets,
                 sequencer,
                 buffers: from.region.clone(),
@@ -257,7 +243,7 @@ impl<'a> SetUp<'a> {
         Ok(())
     }
 
-    fn outcome(self) -> Result<Outcome, ExperimentError> {
+    fn outcome(self) -> Result<Outcome> {
         let logs: Vec<Log> = self.logs.iter().map(|log| log.take()).collect();
         let total = self.plan.messages * u64::from(self.plan.producers);
         let is_whole = |log: &Log| log.count() == total && log.is_in_order_per_producer();
@@ -273,7 +259,6 @@ impl<'a> SetUp<'a> {
         Ok(Outcome {
             goodput: logs.iter().map(goodput).collect(),
             seconds: (last - Default::default()).as_secs_f64(),
-            messages: total,
             same_order: same_order(&logs),
             producers: producers.iter().map(report).collect(),
             consumers: consumers[..logs.len()].iter().map(report).collect(),
@@ -282,20 +267,14 @@ impl<'a> SetUp<'a> {
 }
 
 /// Connects a producer with the sequencer.
-fn sequencer(
-    rack: &Rack,
-    plan: &TwoSidedPlan,
-    from: &NodeEnd,
-    to: &NodeEnd,
-) -> Result<Sequencer, SetUpError> {
+fn sequencer(rack: &Rack, from: &NodeEnd, to: &NodeEnd) -> Result<Sequencer> {
     let (qpn, _) = connect(rack, from, to, ROOM)?;
-    let answers = plan.numbers_ahead as usize * 8;
     Ok(Sequencer {
         word: Remote::new(qpn, &to.region),
-        answers: region(rack, from.node, from.pd, answers)?,
+        answer: region(rack, from.node, from.pd, 8)?,
         asked: 0,
-        answered: 0,
-        numbers: Default::default(),
+        is_pending: false,
+        number: None,
     })
 }
 

@@ -32,7 +32,7 @@ mod claims;
 mod data;
 pub mod embedded;
 mod ends;
-pub mod figures;
+pub(crate) mod figures;
 mod node_pair;
 mod shape;
 mod sweep;

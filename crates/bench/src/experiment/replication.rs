@@ -43,8 +43,7 @@ pub struct ReplicationPlan {
     pub producers: u32,
     /// Number of consuming nodes.
     pub consumers: u32,
-    /// Bytes of an item, a multiple of eight of at least
-    /// [`HEADER`](crate::baseline::two_sided::message::HEADER).
+    /// Bytes of an item, at least those of a stamp.
     pub item_bytes: u32,
     /// Bytes of a ring.
     pub ring_bytes: u32,
@@ -141,7 +140,7 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
             ring,
             plan: *plan,
             seed: run.seed,
-            index: at as u32,
+            index: at as u16,
             next: 0,
             is_written: false,
         };

@@ -12,9 +12,8 @@ mod values;
 
 pub use claims::{claims_csv, claims_table, wrapped};
 pub(crate) use claims::{ratio, short};
-pub use text::{FigureText, Measured};
-pub(crate) use values::values;
-pub use values::{Value, Values};
+pub(crate) use text::{FigureText, Measured};
+pub(crate) use values::{Values, values};
 
 use serde::{Deserialize, Serialize};
 

@@ -27,12 +27,10 @@ mod tests;
 mod turns;
 mod way;
 
-pub use keys::Keys;
 pub use loaded::{Job, Loaded};
 pub use network::NetworkCounts;
 pub use options::{Access, IndexOptions};
 pub use outcome::{EndpointCounts, IndexOutcome};
-pub use turns::Turns;
 
 /// The results of a run.
 pub type Outcome = crate::ycsb::Outcome<IndexOutcome>;

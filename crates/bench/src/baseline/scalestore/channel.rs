@@ -5,8 +5,9 @@
 
 use super::message::{Message, WORDS_MAX};
 use crate::baseline::requests::{post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SetUpError, on_nic, region};
-use crate::harness::drive::Failure;
+use crate::baseline::set_up::{NodeEnd, SET_UP, on_nic, region};
+use crate::harness::Result;
+use crate::harness::drive::{Failure, OrFailed};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::Rack;
@@ -52,13 +53,7 @@ impl Channel {
     ///
     /// # Errors
     /// If the node or the rack lacks resources.
-    pub fn open(
-        rack: &Rack,
-        node_end: &NodeEnd,
-        qpn: Qpn,
-        number: u32,
-        tags: u32,
-    ) -> Result<Self, SetUpError> {
+    pub fn open(rack: &Rack, node_end: &NodeEnd, qpn: Qpn, number: u32, tags: u32) -> Result<Self> {
         let bytes = 2 * tags as usize * BUFFER as usize;
         let channel = Self {
             qpn,
@@ -68,7 +63,7 @@ impl Channel {
         };
         for buffer in 0..tags {
             let receive = channel.receive_into(buffer);
-            on_nic(rack, node_end.node, |nic| nic.post_receive(qpn, receive))??;
+            on_nic(rack, node_end.node, |nic| nic.post_receive(qpn, receive))?.or_failed(SET_UP)?;
         }
         Ok(channel)
     }

@@ -57,7 +57,6 @@ mod worker;
 use super::set_up;
 use crate::harness::drive::Until;
 use crate::harness::{ExperimentError, Run, shuffle};
-pub use cache::PageSource;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::world::Step;
@@ -119,7 +118,7 @@ impl Config {
     }
 }
 
-/// Accesses by where their page was found, in the order of [`PageSource`].
+/// Accesses by where their page was found, in the order of [`cache::PageSource`].
 pub type Found = [u64; 4];
 
 /// The result of a run.

@@ -8,8 +8,8 @@ use super::server::{Handler, Line, Owner};
 use super::worker::{SCRATCH, Slot, Worker};
 use super::{Config, Pages, Shared};
 use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{NodeEnd, SetUpError, connect};
-use crate::harness::ExperimentError;
+use crate::baseline::set_up::{NodeEnd, connect};
+use crate::harness::Result;
 use crate::harness::blank::BlankBackend;
 use crate::harness::drive::{Testbed, nodes};
 use core::cell::RefCell;
@@ -59,11 +59,7 @@ impl Store {
     ///
     /// # Errors
     /// If the configuration is invalid, or a node lacks resources.
-    pub fn new(
-        config: &Config,
-        seed: u64,
-        pages: &mut dyn FnMut(usize) -> Pages,
-    ) -> Result<Self, ExperimentError> {
+    pub fn new(config: &Config, seed: u64, pages: &mut dyn FnMut(usize) -> Pages) -> Result<Self> {
         config.check()?;
         let rack = Testbed::new(&rack_config(config, seed))?;
         let storage = NodeId(config.compute_nodes);
@@ -97,7 +93,7 @@ impl Store {
         &mut self,
         config: &Config,
         pages: &mut dyn FnMut(usize) -> Pages,
-    ) -> Result<(), ExperimentError> {
+    ) -> Result<()> {
         let bytes = Frames::bytes(config.frames_per_node, config.page_size);
         let nodes = (0..config.compute_nodes).map(NodeId);
         let nodes = nodes.map(|node| NodeEnd::new(&self.rack, node, bytes, 1));
@@ -149,12 +145,7 @@ impl Store {
 
     /// Creates a thread's part of a NIC, with this many bytes for each tag, beside the frames of
     /// its node, and connects it with its handler at the owner.
-    fn thread(
-        &mut self,
-        own: &NodeEnd,
-        tags: u32,
-        bytes: u64,
-    ) -> Result<(NodeEnd, Channel), SetUpError> {
+    fn thread(&mut self, own: &NodeEnd, tags: u32, bytes: u64) -> Result<(NodeEnd, Channel)> {
         let (rack, entries) = (&mut self.rack, 4 * tags + 64);
         let bytes = u64::from(tags) * bytes.max(1);
         let node_end = NodeEnd::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;

@@ -2,12 +2,12 @@
 
 use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
-use super::message::{self, Stamp};
 use crate::baseline::requests::{Remote, poll, post};
 use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use rackweave_base::Duration;
+use rackweave_sim::checkers::stamp::{self, STAMP_BYTES, Stamp};
 use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, stream_time};
 use rackweave_verbs::{CqId, Operation, Region, WorkRequest};
@@ -16,6 +16,12 @@ use std::rc::Rc;
 
 /// Completions taken in one step.
 const POLL: usize = 4;
+
+/// Bytes of the number from the sequencer, or zero, in front of a message's stamp.
+const SEQUENCE_BYTES: usize = 8;
+
+/// Minimum bytes of a message.
+pub const MESSAGE_BYTES_MIN: usize = SEQUENCE_BYTES + STAMP_BYTES;
 
 /// State that all cores share.
 #[derive(Clone)]
@@ -33,57 +39,45 @@ impl Common {
     }
 }
 
-/// The source of sequence numbers: a word at a node, raised by fetch-and-add. Some are requested
-/// ahead, while earlier messages are being sent.
+/// The source of sequence numbers: a word at a node, raised by fetch-and-add. The next one is
+/// requested as soon as one is used, so that it comes while a message is being sent.
 pub struct Sequencer {
     /// The word.
     pub word: Remote,
-    /// Memory for each answer in flight: a word each.
-    pub answers: Region,
-    /// Numbers requested and answered so far. Answers arrive in the order of the requests.
+    /// Memory for the answer.
+    pub answer: Region,
+    /// Numbers requested so far.
     pub asked: u64,
-    pub answered: u64,
-    /// Answers not yet used.
-    pub numbers: VecDeque<u64>,
+    /// Whether an answer is in flight.
+    pub is_pending: bool,
+    /// The number that is not used yet.
+    pub number: Option<u64>,
 }
 
 impl Sequencer {
-    /// Maximum answers in flight.
-    fn ahead(&self) -> u64 {
-        self.answers.block.len() as u64 / 8
-    }
-
     fn ask(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let operation = Operation::FetchAdd {
             address: self.word.address,
             rkey: self.word.rkey,
             add: 1,
         };
-        let segment = self.answers.segment(self.asked % self.ahead() * 8, 8);
-        let request = WorkRequest::new(FETCHED, operation, &[segment]);
+        let request = WorkRequest::new(FETCHED, operation, &[self.answer.segment(0, 8)]);
         post(context, self.word.qpn, request)?;
         self.asked += 1;
+        self.is_pending = true;
         Ok(())
     }
 
     fn answer(&mut self) {
-        let at = (self.answered % self.ahead() * 8) as usize;
-        let number = self.answers.block.word(at).load(Ordering::Acquire);
-        self.numbers.push_back(number);
-        self.answered += 1;
-    }
-
-    /// Whether one more may be requested: numbers in flight and unused numbers count alike.
-    fn has_room(&self) -> bool {
-        let ahead = self.asked - self.answered + self.numbers.len() as u64;
-        ahead < self.ahead()
+        self.number = Some(self.answer.block.word(0).load(Ordering::Acquire));
+        self.is_pending = false;
     }
 }
 
 /// A core that makes messages and posts one SEND of each per outlet.
 pub struct Producer {
     pub common: Common,
-    pub index: u32,
+    pub index: u16,
     pub outlets: Vec<Outlet>,
     pub sequencer: Option<Sequencer>,
     /// Its message buffers.
@@ -118,9 +112,10 @@ impl Program for Producer {
             self.pending[slot as usize] == 0 && self.outlets.iter().all(Outlet::has_credit);
         let sequence = match &mut self.sequencer {
             Some(sequencer) => {
-                let number = may_send.then(|| sequencer.numbers.pop_front()).flatten();
+                let number = sequencer.number.take_if(|_| may_send);
+                let has_none = sequencer.number.is_none() && !sequencer.is_pending;
                 // A number that is requested and not used would block all consumers.
-                while sequencer.asked < self.total && sequencer.has_room() {
+                if has_none && sequencer.asked < self.total {
                     sequencer.ask(context)?;
                 }
                 number
@@ -147,12 +142,10 @@ impl Producer {
             ..
         } = self.common;
         let offset = slot * u64::from(bytes);
-        let stamp = Stamp {
-            producer: self.index,
-            number: self.next,
-        };
         let mut content = vec![0; bytes as usize];
-        message::write(&mut content, stamp, sequence, seed);
+        let (head, item) = content.split_at_mut(SEQUENCE_BYTES);
+        head.copy_from_slice(&sequence.to_le_bytes());
+        stamp::fill(item, self.index, 0, self.next, seed);
         self.buffers.block.write(offset as usize, &content);
         // The message is made in its buffer: its bytes are written to memory once.
         let made = self.common.stream_time(context, u64::from(bytes));
@@ -228,8 +221,11 @@ impl Consumer {
     ) -> Result<(), Failure> {
         let bytes = u64::from(self.common.message);
         let content = self.inlets[inlet].bytes(slot);
-        let (stamp, sequence) =
-            message::read(&content, self.common.seed).ok_or("a message came damaged")?;
+        let (head, item) = content
+            .split_first_chunk()
+            .ok_or("a message without number")?;
+        let sequence = u64::from_le_bytes(*head);
+        let stamp = stamp::check(item, self.common.seed).map_err(|error| error.to_string())?;
         let now = context.now();
         let mut log = self.log.borrow_mut();
         if !self.ordered {

@@ -4,8 +4,9 @@
 //! has posted again by WRITEs of a counter, so that every SEND finds one.
 
 use crate::baseline::requests::{Remote, post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SetUpError, connect, on_nic, region};
-use crate::harness::drive::Failure;
+use crate::baseline::set_up::{NodeEnd, SET_UP, connect, on_nic, region};
+use crate::harness::Result;
+use crate::harness::drive::{Failure, OrFailed};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::Rack;
@@ -57,7 +58,7 @@ pub fn edge(
     to: &NodeEnd,
     index: usize,
     message: u32,
-) -> Result<(Outlet, Inlet), SetUpError> {
+) -> Result<(Outlet, Inlet)> {
     let (near, far) = connect(rack, from, to, ROOM)?;
     let credit = region(rack, from.node, from.pd, 8)?;
     let bytes = (WINDOW * u64::from(message) + 8) as usize;
@@ -72,7 +73,8 @@ pub fn edge(
     for slot in 0..WINDOW {
         on_nic(rack, to.node, |nic| {
             nic.post_receive(far, inlet.receive(slot))
-        })??;
+        })?
+        .or_failed(SET_UP)?;
     }
     let outlet = Outlet {
         qpn: near,

@@ -1,7 +1,7 @@
 //! The messages that a consumer delivered, and when; the same log for every system that replicates.
 
-use super::message::Stamp;
 use rackweave_base::Instant;
+use rackweave_sim::checkers::stamp::Stamp;
 use std::collections::BTreeMap;
 
 /// The messages that a consumer delivered, in its order.
@@ -23,11 +23,6 @@ impl Log {
         self.order.len() as u64
     }
 
-    /// The messages, in the order of delivery.
-    pub fn order(&self) -> &[Stamp] {
-        &self.order
-    }
-
     /// When the last message was delivered.
     pub fn last(&self) -> Instant {
         self.times.last().copied().unwrap_or(Instant::ZERO)
@@ -45,7 +40,7 @@ impl Log {
     pub fn shares(&self, message_bytes: u32, producers: u32) -> Vec<f64> {
         let mut last = vec![0; producers as usize];
         for (at, stamp) in self.order.iter().enumerate() {
-            if let Some(last) = last.get_mut(stamp.producer as usize) {
+            if let Some(last) = last.get_mut(usize::from(stamp.producer)) {
                 *last = at;
             }
         }
@@ -60,16 +55,16 @@ impl Log {
             let times: Vec<Instant> = those.map(|at| self.times[at]).collect();
             per_second(&times) * f64::from(message_bytes)
         };
-        (0..producers).map(rate).collect()
+        (0..producers as u16).map(rate).collect()
     }
 
     /// Whether every producer's messages arrived from number zero on, without gaps and duplicates.
     pub fn is_in_order_per_producer(&self) -> bool {
-        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut next: BTreeMap<u16, u64> = BTreeMap::new();
         self.order.iter().all(|stamp| {
             let expected = next.entry(stamp.producer).or_default();
             *expected += 1;
-            stamp.number + 1 == *expected
+            stamp.sequence + 1 == *expected
         })
     }
 }

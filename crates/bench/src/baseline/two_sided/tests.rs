@@ -19,7 +19,6 @@ fn everybody_gets_everything_whatever_the_way() {
                 let plan = plan(producers, consumers, ordered, fanout);
                 let outcome = run(&mut Run::quick(11), &plan);
                 let outcome = outcome.unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                assert_eq!(outcome.messages, 300 * u64::from(producers), "{plan:?}");
                 assert_eq!(outcome.goodput.len(), consumers as usize);
                 assert!(outcome.goodput.iter().all(|&rate| rate > 0.0), "{plan:?}");
             }
@@ -73,25 +72,11 @@ fn the_cpus_work_is_charged() {
     let outcome = run(&mut Run::quick(1), &plan).unwrap();
     let cpu = rackweave_sim::CpuModel::default();
     // Two SENDs and a fetch-and-add per message, and their completions.
-    let least = (cpu.post_cost + cpu.poll_cost) * (3 * outcome.messages);
+    let least = (cpu.post_cost + cpu.poll_cost) * (3 * plan.messages);
     assert!(outcome.producers[0].communication >= least);
     for consumer in &outcome.consumers {
-        assert!(consumer.communication >= (cpu.post_cost + cpu.poll_cost) * outcome.messages);
+        assert!(consumer.communication >= (cpu.post_cost + cpu.poll_cost) * plan.messages);
     }
-}
-
-#[test]
-fn numbers_asked_for_ahead_spare_round_trips_and_none_is_left_over() {
-    let ahead = |nodes, numbers_ahead| {
-        let ordered = TwoSidedPlan {
-            numbers_ahead,
-            ..plan(nodes, nodes, true, Fanout::Each)
-        };
-        run(&mut Run::quick(3), &ordered).unwrap()
-    };
-    let rate = |numbers_ahead| ahead(1, numbers_ahead).goodput[0];
-    assert!(rate(8) > 1.5 * rate(1));
-    assert!(ahead(2, 8).same_order);
 }
 
 #[test]
@@ -111,13 +96,6 @@ fn plans_that_make_no_sense_are_refused() {
                 ..good
             },
             "producers is 17",
-        ),
-        (
-            TwoSidedPlan {
-                numbers_ahead: 0,
-                ..good
-            },
-            "numbers ahead is 0",
         ),
         (
             TwoSidedPlan {

@@ -5,10 +5,10 @@
 
 use super::ReplicationPlan;
 use crate::baseline::two_sided::log::Log;
-use crate::baseline::two_sided::message::{self, Stamp};
 use crate::harness::drive::{Failure, Program};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use rackweave_sim::checkers::stamp::{self, Stamp};
 use rackweave_sim::stream_time;
 use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ pub struct ItemSource {
     pub(super) plan: ReplicationPlan,
     pub(super) seed: u64,
     /// The number of this producer.
-    pub(super) index: u32,
+    pub(super) index: u16,
     /// The next item.
     pub(super) next: u64,
     /// Whether a written item's time is still passing, so that it is not announced yet.
@@ -37,12 +37,8 @@ impl Program for ItemSource {
         }
         match self.ring.reserve(1) {
             Ok(mut slot) => {
-                let stamp = Stamp {
-                    producer: self.index,
-                    number: self.next,
-                };
                 let mut item = vec![0; slot.len()];
-                message::write(&mut item, stamp, 0, self.seed);
+                stamp::fill(&mut item, self.index, 0, self.next, self.seed);
                 slot.copy_from(&item);
                 self.next += 1;
                 self.is_written = true;
@@ -73,15 +69,12 @@ impl Program for Sink {
             self.log.borrow_mut().note(context.now(), stamp);
         }
         match self.ring.peek(1) {
-            Taken::Items(item) => match message::read(&item.to_vec(), self.seed) {
-                Some((stamp, _)) => {
-                    let bytes = (item.len() as u64).div_ceil(u64::from(self.cores));
-                    let time = stream_time(context.cpu(), bytes);
-                    self.taken = Some(stamp);
-                    Ok(Step::Compute(time))
-                }
-                None => Err("an item came damaged".into()),
-            },
+            Taken::Items(item) => {
+                let stamp = stamp::check(&item.to_vec(), self.seed);
+                self.taken = Some(stamp.map_err(|error| error.to_string())?);
+                let bytes = (item.len() as u64).div_ceil(u64::from(self.cores));
+                Ok(Step::Compute(stream_time(context.cpu(), bytes)))
+            }
             Taken::Empty => Ok(Step::WaitForPacket),
             Taken::Ended => Ok(Step::Done),
             Taken::Aborted => Err("the flow was broken off".into()),

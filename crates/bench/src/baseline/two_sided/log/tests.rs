@@ -3,11 +3,16 @@
 use super::*;
 use rackweave_base::Duration;
 
-fn log(stamps: &[(u32, u64)]) -> Log {
+fn log(stamps: &[(u16, u64)]) -> Log {
     let mut log = Log::default();
-    for (at, &(producer, number)) in stamps.iter().enumerate() {
+    for (at, &(producer, sequence)) in stamps.iter().enumerate() {
         let at = Instant::ZERO + Duration::from_micros(at as u64);
-        log.note(at, Stamp { producer, number });
+        let stamp = Stamp {
+            producer,
+            destination: 0,
+            sequence,
+        };
+        log.note(at, stamp);
     }
     log
 }
