@@ -96,9 +96,6 @@ struct Output {
 }
 
 /// Makes the rings of `producers` at `consumers`, nodes that may appear more than once.
-///
-/// # Errors
-/// If a node lacks resources.
 pub fn mesh(
     rack: &mut SimulatedRack,
     producers: &[NodeId],

@@ -70,9 +70,6 @@ pub fn aims_at(key: u64, own: usize, count: usize) -> bool {
 
 /// Starts a kernel for every entry of `kernels`, nodes that may appear more than once. Every kernel
 /// is a destination as well.
-///
-/// # Errors
-/// If a node lacks resources.
 pub fn spawn(
     rack: &mut Testbed,
     kernels: &[NodeId],

@@ -11,26 +11,16 @@
 
 use super::requests::{Remote, ended};
 use super::single_buffer::{HEADER_BYTES, PackageHeader};
+use crate::harness::drive::Failure;
 use rackweave_base::Qpn;
 use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{Completion, CompletionStatus, CqId, PostError, Region, Verbs};
+use rackweave_verbs::{Completion, CqId, Region, Verbs};
 
 /// Bytes from one word to the next.
 pub const WORD_SPACING: u64 = 64;
 
 /// Requests of a package.
 pub const REQUESTS_PER_PACKAGE: u32 = 2;
-
-/// Why the writer has stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum RawWriterError {
-    /// The queue pair accepts no request.
-    #[error(transparent)]
-    Post(#[from] PostError),
-    /// A WRITE failed.
-    #[error("a WRITE failed: {0:?}")]
-    Broken(CompletionStatus),
-}
 
 /// The peer's receive buffers: `buffers` of `buffer_bytes` each, one after the other, then a word
 /// for each, every [`WORD_SPACING`] bytes.
@@ -175,7 +165,7 @@ impl RawWriter {
     ///
     /// # Panics
     /// If none was filled since the last post.
-    pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), RawWriterError> {
+    pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), Failure> {
         assert!(self.is_filled(), "a package is filled in");
         let (part, buffer) = (
             self.posting % self.parts,
@@ -190,7 +180,7 @@ impl RawWriter {
         data.signaled = false;
         let word = write(self.target.word_of(buffer), self.own_word(part), 8);
         let posted = verbs.post_sends(self.remote.qpn, &[data, word]);
-        posted.map_err(|(_, error)| error)?;
+        posted.map_err(|(_, error)| error.to_string())?;
         self.posting += 1;
         Ok(())
     }
@@ -199,11 +189,12 @@ impl RawWriter {
     ///
     /// # Errors
     /// If a WRITE failed.
-    pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, RawWriterError> {
+    pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Failure> {
         if self.ending == self.posting {
             return Ok(false);
         }
-        let ended = ended(verbs, self.cq, &mut self.completions).map_err(RawWriterError::Broken)?;
+        let ended = ended(verbs, self.cq, &mut self.completions)
+            .map_err(|status| format!("a WRITE failed: {status:?}"))?;
         self.ending += u64::from(ended);
         Ok(ended > 0)
     }

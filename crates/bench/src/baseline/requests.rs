@@ -88,18 +88,12 @@ pub fn ended(
 }
 
 /// Posts a request and charges the core for it.
-///
-/// # Errors
-/// If the queue pair does not accept it.
 pub fn post(context: &mut Context<'_>, qpn: Qpn, request: WorkRequest) -> Result<(), Failure> {
     let posted = context.post_send(qpn, request);
     posted.map_err(|error| format!("queue pair {qpn}: {error}"))
 }
 
 /// Posts a receive and charges the core for it.
-///
-/// # Errors
-/// If the queue pair does not accept it.
 pub fn post_receive(
     context: &mut Context<'_>,
     qpn: Qpn,

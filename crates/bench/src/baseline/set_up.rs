@@ -47,9 +47,6 @@ pub struct NodeEnd {
 
 impl NodeEnd {
     /// A thread's part of a NIC, with `bytes` of memory and space for `completions`.
-    ///
-    /// # Errors
-    /// If the node or the rack lacks resources.
     pub fn new(rack: &Rack, node: NodeId, bytes: usize, completions: u32) -> Result<Self> {
         let pd = on_nic(rack, node, |nic| nic.create_pd())?;
         Self::in_domain(rack, node, pd, bytes, completions)
@@ -79,9 +76,6 @@ impl NodeEnd {
 }
 
 /// Memory of a node, of `bytes` bytes.
-///
-/// # Errors
-/// If the node or the rack lacks resources.
 pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Region> {
     let block = rack.memory().allocate(bytes).or_failed(SET_UP)?;
     let made = on_nic(rack, node, |nic| nic.register(pd, block, Access::all()))?;
@@ -90,9 +84,6 @@ pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Regio
 
 /// Connects a queue pair of `a` with one of `b`; each holds this many requests to send and to
 /// receive, at least one of each.
-///
-/// # Errors
-/// If a node lacks resources.
 pub fn connect(rack: &Rack, a: &NodeEnd, b: &NodeEnd, depths: (u32, u32)) -> Result<(Qpn, Qpn)> {
     let attributes = PairAttributes {
         timeout: TIMEOUT,
@@ -104,9 +95,6 @@ pub fn connect(rack: &Rack, a: &NodeEnd, b: &NodeEnd, depths: (u32, u32)) -> Res
 }
 
 /// The same for a connection with these attributes.
-///
-/// # Errors
-/// If a node lacks resources.
 pub fn connect_with(
     rack: &Rack,
     a: &NodeEnd,

@@ -9,9 +9,9 @@ mod tests;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{Failure, OrFailed};
+use crate::harness::drive::OrFailed;
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
 use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
@@ -37,11 +37,7 @@ struct Client {
 impl MeteredProgram for Client {
     type Toll = Core;
 
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Core>,
-    ) -> Result<Option<Duration>, Failure> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         if self.begun.is_empty() {
             let begun = self.sequencer.begin(1);
             begun.map_err(|error| format!("a number was not asked for: {error}"))?;

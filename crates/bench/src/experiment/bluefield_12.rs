@@ -5,9 +5,9 @@ mod line;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, values};
-use crate::harness::drive::{Failure, OrFailed, Program};
+use crate::harness::drive::OrFailed;
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore, Outbox, after};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
 use crate::harness::tally::{Shared, Span, Tally};
 use crate::harness::work::Priced;
 use crate::harness::{Result, Run};
@@ -21,9 +21,8 @@ use rackweave_rack::services::{
     AttachedSequencer, CounterServer, CounterServerSpec, SequencerOptions, SequencerPlacement,
     SequencerService,
 };
+use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, devices};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -37,25 +36,22 @@ const REQUESTS: u16 = 16;
 const PAYLOAD_MAX: u32 = 64;
 
 /// A thread of the server.
-struct ServerActor {
+struct ServerThread {
     server: CounterServer,
-    core: Core,
     thread: u16,
     line: Rc<RefCell<Line>>,
-    outbox: Outbox,
 }
 
-impl Program for ServerActor {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let now = context.now();
+impl MeteredProgram for ServerThread {
+    type Toll = Core;
+
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         self.line.borrow_mut().pass(now);
-        self.outbox.flush(context.nic())?;
-        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.core);
         let mut thread = self.server.lock();
         let Some(thread) = thread.as_mut() else {
-            return Ok(Step::Done);
+            return Ok(None);
         };
-        let (core, line) = (self.core, &self.line);
+        let (core, line) = (*verbs.toll(), &self.line);
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
         let price = |at: Instant, _, _: &[u8], _| {
             let at = at + dispatch;
@@ -65,11 +61,8 @@ impl Program for ServerActor {
             dispatch + done.since(at)
         };
         let mut service = Priced::new(&mut thread.service, price);
-        thread.rpc.poll(now, &mut verbs, &mut service);
-        let (compute, communication) = (service.spent, verbs.spent());
-        context.charge(Category::Communication, communication);
-        context.charge(Category::Compute, compute);
-        Ok(after(compute + communication, None))
+        thread.rpc.poll(now, verbs, &mut service);
+        Ok(Some(service.spent))
     }
 }
 
@@ -83,11 +76,7 @@ struct Client {
 impl MeteredProgram for Client {
     type Toll = Core;
 
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Core>,
-    ) -> Result<Option<Duration>, Failure> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         while let Some(done) = self.sequencer.poll(now, verbs) {
@@ -172,14 +161,12 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     }
     let line = Rc::new(RefCell::new(Line::default()));
     for (thread, (node, of)) in (0..).zip(made.servers()) {
-        let actor = ServerActor {
+        let actor = ServerThread {
             server: of.clone(),
-            core: Core::of(server),
             thread,
             line: line.clone(),
-            outbox: Outbox::default(),
         };
-        rack.spawn(node.id(), actor);
+        rack.spawn(node.id(), OnCore::new(Core::of(server), actor));
     }
     Tally::run(&tally, run, &mut rack)?;
     let rate = tally.borrow().per_second();

@@ -97,17 +97,11 @@ pub fn nodes(name: &str, role: Role, count: usize) -> impl Iterator<Item = NodeC
 
 impl Testbed {
     /// A rack of this configuration.
-    ///
-    /// # Errors
-    /// If it cannot be built.
     pub fn new(config: &RackConfig) -> Result<Self> {
         Self::with_models(config, |_| {})
     }
 
     /// The same with other models of hardware, which `change` sets.
-    ///
-    /// # Errors
-    /// If it cannot be built.
     pub fn with_models(config: &RackConfig, change: impl FnOnce(&mut WorldConfig)) -> Result<Self> {
         Ok(Self {
             rack: SimulatedRack::with_models(config, change)?,

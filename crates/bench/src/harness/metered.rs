@@ -41,20 +41,16 @@ impl Outbox {
     }
 }
 
+/// The cost of a turn apart from the verbs, none if the program has ended; or what is wrong.
+pub type Worked = Result<Option<Duration>, Failure>;
+
 /// A program whose verbs are metered, and whose work requests leave when its turn is over.
 pub trait MeteredProgram {
     /// The cost of its verbs.
     type Toll: Toll + Copy;
 
-    /// One turn. Returns its cost apart from the verbs; none if the program has ended.
-    ///
-    /// # Errors
-    /// What is wrong.
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Self::Toll>,
-    ) -> Result<Option<Duration>, Failure>;
+    /// One turn.
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Self::Toll>) -> Worked;
 
     /// When it wants another turn even if nothing happens.
     fn poll_timeout(&self) -> Option<Instant> {

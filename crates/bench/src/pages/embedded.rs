@@ -4,7 +4,6 @@ use super::heap::Heap;
 use super::load::{self, Worker, first_of_nodes};
 use super::medium::Medium;
 use super::open::open;
-use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome, PagesOptions};
 use crate::ycsb::embedded::{Driven, operate};
@@ -63,16 +62,7 @@ pub fn run_with(
         false => load::load(&mut workers, options, pages, progress)?,
     };
     let (run, heap) = (Arc::new(run), Arc::new(heap));
-    let mut outcome = Outcome {
-        records: run.inserts.inserted(),
-        load_seconds: started.elapsed().as_secs_f64(),
-        table: PagesOutcome {
-            store_pages: pages,
-            indexed: options.indexed(pages),
-            ..PagesOutcome::default()
-        },
-        ..Outcome::default()
-    };
+    let mut outcome = options.outcome(pages, &run, started);
     let table = |store, number| PageTable::new(store, &heap, number);
     let mut workers: Vec<_> = workers
         .into_iter()

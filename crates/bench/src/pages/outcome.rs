@@ -1,7 +1,10 @@
 //! Results of a run specific to pages.
 
+use super::{Outcome, PagesOptions};
+use crate::ycsb::Run;
 use rackweave_endpoint::page_store::Statistics;
 use serde::{Serialize, Serializer};
+use std::time::Instant;
 
 /// Results of a run specific to pages.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -19,6 +22,22 @@ pub struct PagesOutcome {
     /// Pages that were written to storage after the run.
     #[serde(rename = "flushed_pages")]
     pub flushed: u64,
+}
+
+impl PagesOptions {
+    /// The outcome of a run on `pages` pages before its first operation; loading began at `started`.
+    pub(super) fn outcome(&self, pages: u64, run: &Run, started: Instant) -> Outcome {
+        Outcome {
+            records: run.inserts.inserted(),
+            load_seconds: started.elapsed().as_secs_f64(),
+            table: PagesOutcome {
+                store_pages: pages,
+                indexed: self.indexed(pages),
+                ..PagesOutcome::default()
+            },
+            ..Outcome::default()
+        }
+    }
 }
 
 /// The counters that are shown: where pages came from, and what happened to them.

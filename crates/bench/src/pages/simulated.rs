@@ -8,7 +8,6 @@ use super::heap::{Heap, STORE};
 use super::load;
 use super::medium::Medium;
 use super::options::PagesOptions;
-use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::harness::metered::Metered;
@@ -60,16 +59,7 @@ pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome>
     };
     let (run, heap, reserve) = prepare(job, &medium, pages, progress)?;
     let (run, heap) = (Arc::new(run), Arc::new(heap));
-    let mut outcome = Outcome {
-        records: run.inserts.inserted(),
-        load_seconds: started.elapsed().as_secs_f64(),
-        table: PagesOutcome {
-            store_pages: pages,
-            indexed: options.indexed(pages),
-            ..PagesOutcome::default()
-        },
-        ..Outcome::default()
-    };
+    let mut outcome = options.outcome(pages, &run, started);
     let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes, pages)?)?;
     let workers = spawn(&mut rack, job, &medium, (&run, &heap), reserve)?;
     let tend = &mut |_| Ok(());

@@ -50,9 +50,6 @@ pub struct Channel {
 impl Channel {
     /// A channel with this many tags over `qpn` of `node_end`, with a receive posted for each. Its
     /// completions bear `number`.
-    ///
-    /// # Errors
-    /// If the node or the rack lacks resources.
     pub fn open(rack: &Rack, node_end: &NodeEnd, qpn: Qpn, number: u32, tags: u32) -> Result<Self> {
         let bytes = 2 * tags as usize * BUFFER as usize;
         let channel = Self {
@@ -75,9 +72,6 @@ impl Channel {
     }
 
     /// Sends a message from the buffer of `tag`.
-    ///
-    /// # Errors
-    /// If the queue pair does not accept it.
     pub fn send(
         &self,
         context: &mut Context<'_>,

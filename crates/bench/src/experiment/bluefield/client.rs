@@ -1,8 +1,7 @@
 //! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
-use crate::harness::drive::Failure;
-use crate::harness::metered::{Metered, MeteredProgram};
+use crate::harness::metered::{Metered, MeteredProgram, Worked};
 use crate::harness::tally::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
@@ -85,11 +84,7 @@ impl ClientActor {
 impl MeteredProgram for ClientActor {
     type Toll = Core;
 
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Core>,
-    ) -> Result<Option<Duration>, Failure> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         self.client.advance(now, verbs);

@@ -5,7 +5,7 @@ use super::client::{ClientActor, Mix};
 use super::server::{Prices, ServerActor, Slowdown};
 use super::{Core, attributes, testbed, tree};
 use crate::harness::drive::{OrFailed, Testbed};
-use crate::harness::metered::{OnCore, Outbox};
+use crate::harness::metered::OnCore;
 use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
@@ -204,11 +204,11 @@ impl Index {
             let slowdown = plan.slowdown.filter(|_| ENDPOINTS[of].1 == Server::Dpu);
             let actor = ServerActor {
                 server: server.clone(),
-                outbox: Outbox::default(),
                 prices: prices[of].clone(),
                 slowdown,
             };
-            self.rack.spawn(node, actor);
+            let core = Core::of(ENDPOINTS[of].1);
+            self.rack.spawn(node, OnCore::new(core, actor));
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::{Core, tree};
-use crate::harness::drive::{Failure, Program};
-use crate::harness::metered::{Metered, Outbox};
+use crate::harness::metered::{Metered, MeteredProgram, Worked};
 use crate::harness::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
@@ -10,8 +9,7 @@ use rackweave_endpoint::index::Shard;
 use rackweave_endpoint::index::message::Method;
 use rackweave_rack::SharedServer;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, TreeCost, devices};
+use rackweave_sim::{TreeCost, devices};
 use std::rc::Rc;
 
 /// A slowdown of a server's cores.
@@ -27,7 +25,6 @@ pub struct Slowdown {
 #[derive(Debug)]
 pub struct Prices {
     server: Server,
-    core: Core,
     /// Keys that one key of the real tree stands for.
     scale: u64,
     /// Real keys of the whole index.
@@ -44,7 +41,6 @@ impl Prices {
     pub fn new(server: Server, keys: u64, scale: u64, node_bytes: u32) -> Rc<Self> {
         Rc::new(Self {
             server,
-            core: Core::of(server),
             scale,
             keys,
             node_bytes,
@@ -90,49 +86,41 @@ fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64)
 pub struct ServerActor {
     /// Its connections and its access to the shard.
     pub server: SharedServer,
-    /// What it has posted in this turn.
-    pub outbox: Outbox,
     /// The cost of tree operations.
     pub prices: Rc<Prices>,
     /// When its core becomes slower, if it does.
     pub slowdown: Option<Slowdown>,
 }
 
-impl Program for ServerActor {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let (now, core) = (context.now(), self.prices.core);
+impl MeteredProgram for ServerActor {
+    type Toll = Core;
+
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         let mut thread = self.server.lock();
         let Some(thread) = thread.as_mut() else {
-            return Ok(Step::Done);
+            return Ok(None);
         };
-        let cost = self.prices.cost(thread.service.shard());
-        self.outbox.flush(context.nic())?;
-        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), core);
+        let (core, cost) = (*verbs.toll(), self.prices.cost(thread.service.shard()));
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
         let price = |_, method, request: &[u8], answered| {
             dispatch + price(core, cost, method, request, answered)
         };
         let mut service = Priced::new(&mut thread.service, price);
-        thread.rpc.poll(now, &mut verbs, &mut service);
-        let Priced {
-            spent: compute,
-            operations,
-            ..
-        } = service;
-        let slower = self.slowdown.filter(|slowdown| slowdown.from <= now);
-        let factor = slower.map_or(1, |slowdown| slowdown.factor);
-        let (communication, compute) = (verbs.spent() * factor, compute * factor);
-        context.charge(Category::Communication, communication);
-        context.charge(Category::Compute, compute);
-        let spent = communication + compute;
+        thread.rpc.poll(now, verbs, &mut service);
+        let (mut compute, operations) = (service.spent, service.operations);
         if let Some(qpn) = thread.rpc.poll_lost() {
             return Err(format!("the connection {qpn} broke"));
         }
-        if spent == Duration::ZERO {
-            return Ok(Step::WaitForPacket);
+        if let Some(slowdown) = self.slowdown.filter(|slowdown| slowdown.from <= now) {
+            let more = verbs.spent() * (slowdown.factor - 1);
+            verbs.pay(|_| more);
+            compute = compute * slowdown.factor;
         }
-        let queue = u32::try_from(operations).unwrap_or(u32::MAX);
-        thread.service.meter().note_busy(spent, queue);
-        Ok(Step::Compute(Duration::ZERO))
+        let spent = verbs.spent() + compute;
+        if spent > Duration::ZERO {
+            let queue = u32::try_from(operations).unwrap_or(u32::MAX);
+            thread.service.meter().note_busy(spent, queue);
+        }
+        Ok(Some(compute))
     }
 }

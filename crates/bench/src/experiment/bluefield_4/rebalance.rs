@@ -7,7 +7,7 @@ use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
 use crate::figure::{Values, values};
 use crate::harness::drive::{Failure, OrFailed};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore};
+use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
 use crate::harness::tally::{Span, Tally};
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::RefCell;
@@ -275,11 +275,7 @@ impl CoordinatorActor {
 impl MeteredProgram for CoordinatorActor {
     type Toll = Core;
 
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Core>,
-    ) -> Result<Option<Duration>, Failure> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
         while let Some(event) = self.coordinator.poll(now, verbs) {
             self.note(now, &event)?;
         }

@@ -94,9 +94,9 @@ fn pieces<'a>(data: &'a Data, at: &Range<u64>) -> impl Iterator<Item = &'a [u8]>
 
 impl Outlet for RawEnd {
     fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
-        let news = self.writer.poll(verbs).map_err(text)?;
+        let news = self.writer.poll(verbs)?;
         if filled {
-            self.writer.post(verbs).map_err(text)?;
+            self.writer.post(verbs)?;
         }
         Ok(news)
     }

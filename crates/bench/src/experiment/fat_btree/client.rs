@@ -2,8 +2,7 @@
 
 use super::database::Database;
 use super::seen::Seen;
-use crate::harness::drive::Failure;
-use crate::harness::metered::{Metered, MeteredProgram, Toll};
+use crate::harness::metered::{Metered, MeteredProgram, Toll, Worked};
 use crate::harness::work::{Core, TREE_ENTRY_BYTES, streamed};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
@@ -98,11 +97,7 @@ impl ClientActor {
 impl MeteredProgram for ClientActor {
     type Toll = Reads;
 
-    fn work(
-        &mut self,
-        now: Instant,
-        verbs: &mut Metered<'_, Reads>,
-    ) -> Result<Option<Duration>, Failure> {
+    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Reads>) -> Worked {
         let dispatch = verbs.toll().core.work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         self.client.advance(now, verbs);

@@ -99,26 +99,23 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// The next items to read; or else the step that waits for some or until a doorbell must ring,
-    /// this one or one that is due at `also`.
-    fn peek(
-        &mut self,
-        context: &mut Context<'_>,
-        also: Option<Instant>,
-    ) -> Result<Result<SharedBytes<'_>, Step>, Failure> {
-        let due = self.bell.due();
+    /// The next items to read, if there are any.
+    fn peek(&mut self) -> Result<Option<SharedBytes<'_>>, Failure> {
         match self.ring.peek(BURST) {
-            Taken::Items(items) => Ok(Ok(items)),
-            Taken::Empty => {
-                context.charge(Category::Communication, cores::unchanged(context.cpu()));
-                let now = context.now();
-                let due = also.into_iter().chain(due).min();
-                Ok(Err(due.map_or(Step::WaitForPacket, |due| {
-                    Step::Compute(due.max(now).since(now))
-                })))
-            }
+            Taken::Items(items) => Ok(Some(items)),
+            Taken::Empty => Ok(None),
             Taken::Ended | Taken::Aborted => Err("a flow was broken off".into()),
         }
+    }
+
+    /// The step that waits for items or until a doorbell must ring, this one or one that is due at
+    /// `also`.
+    fn wait(&self, context: &mut Context<'_>, also: Option<Instant>) -> Step {
+        context.charge(Category::Communication, cores::unchanged(context.cpu()));
+        let (now, due) = (context.now(), also.into_iter().chain(self.bell.due()).min());
+        due.map_or(Step::WaitForPacket, |due| {
+            Step::Compute(due.max(now).since(now))
+        })
     }
 
     /// Frees the items read in the preceding step.
@@ -238,9 +235,8 @@ impl Program for Echo {
         sink.tell(context);
         source.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.peek(context, source.bell.due())? {
-            Ok(items) => items,
-            Err(step) => return Ok(step),
+        let Some(items) = sink.peek()? else {
+            return Ok(sink.wait(context, source.bell.due()));
         };
         let mut slots = match source.ring.reserve((items.len() / size) as u32) {
             Ok(slots) => slots,
@@ -275,9 +271,8 @@ impl Program for Taker {
         let sink = &mut self.sink;
         sink.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.peek(context, None)? {
-            Ok(items) => items,
-            Err(step) => return Ok(step),
+        let Some(items) = sink.peek()? else {
+            return Ok(sink.wait(context, None));
         };
         let now = context.now();
         let mut tally = self.tally.borrow_mut();
