@@ -100,7 +100,7 @@ impl Config {
     fn check(&self) -> Result<(), ExperimentError> {
         let (size, frames) = (self.page_size.into(), self.frames_per_node.into());
         let nodes = self.compute_nodes.into();
-        Ok(set_up::check(&[
+        set_up::check(&[
             ("the size of a page", size, 4096..=1 << 20, 4096),
             ("the number of pages", self.pages, 1..=1 << 26, 1),
             ("the number of frames", frames, 4..=1 << 24, 1),
@@ -108,7 +108,7 @@ impl Config {
             ("the number of workers", self.workers.into(), 1..=64, 1),
             ("the depth", self.depth.into(), 1..=256, 1),
             ("the number of handlers", self.handlers.into(), 1..=64, 1),
-        ])?)
+        ])
     }
 
     /// Start and end of counting.

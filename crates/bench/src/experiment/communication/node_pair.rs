@@ -26,7 +26,7 @@ pub struct NodePair {
     rack: Testbed,
     shape: Shape,
     /// The ends of each thread, which are reused by those of each measurement.
-    ends: Vec<(Shared<dyn Outlet>, Option<Shared<dyn Inlet>>)>,
+    ends: Vec<SharedEnds>,
     data: Data,
     measured: usize,
 }
@@ -42,6 +42,9 @@ pub struct Took {
 
 /// State passed from the threads of one measurement to those of the next.
 type Shared<T> = Rc<RefCell<Box<T>>>;
+
+/// The ends of a thread, as in [`ends::Ends`].
+type SharedEnds = (Shared<dyn Outlet>, Option<Shared<dyn Inlet>>);
 
 impl NodePair {
     /// Builds the testbed; `seed` determines everything random.
