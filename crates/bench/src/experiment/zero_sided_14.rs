@@ -4,7 +4,7 @@
 
 use super::replication::{self, ITEM_BYTES, Outcome, ReplicationPlan};
 use crate::figure::{Measured, Series, values};
-use crate::harness::grid::Grid;
+use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Result, Run, Scale};
 
 /// Maximum number of producers, and the number of consumers.
@@ -29,11 +29,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
         let plan = plan(producers, run.scale);
         measure(run, &plan)
     })?;
-    let outcomes = |at: usize| -> Vec<Outcome> {
-        let points = curves[at].points.iter();
-        points.map(|(_, outcome)| outcome.clone()).collect()
-    };
-    Ok(measured(&outcomes(0), &outcomes(1)))
+    Ok(measured(&curves[0], &curves[1]))
 }
 
 /// The plan for a number of producers.
@@ -75,43 +71,42 @@ fn spread(rates: &[f64]) -> f64 {
     deviations.fold(0.0, f64::max)
 }
 
-fn measured(outcomes: &[Outcome], small: &[Outcome]) -> Measured {
-    let bars = |panel: &str, letter: &str, index: usize, of: &dyn Fn(&Outcome) -> Vec<f64>| {
-        let points = (1..).zip(outcomes);
+/// Measurements by the number of producers.
+type Curve = grid::Curve<PlanOf, u32, Outcome>;
+
+fn measured(large: &Curve, small: &Curve) -> Measured {
+    let bars = |panel: &str, letter: &str, of: fn(&Outcome) -> &[f64], index: usize| {
+        let points = large.points.iter();
         let points =
-            points.filter_map(|(n, outcome)| Some((f64::from(n), of(outcome).get(index)? * 1e-9)));
+            points.filter_map(|(n, one)| Some((f64::from(*n), of(one).get(index)? * 1e-9)));
         Series::new(format!("{panel} | {letter}{}", index + 1), points)
     };
     let producers = (0..PRODUCERS_MAX as usize)
-        .map(|index| bars("per producer", "P", index, &|one| one.producers.clone()));
-    let consumers = (0..CONSUMERS as usize)
-        .map(|index| bars("per consumer", "C", index, &|one| one.consumers.clone()));
-    let worst = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
+        .map(|index| bars("per producer", "P", |one| &one.producers, index));
+    let consumers =
+        (0..CONSUMERS as usize).map(|index| bars("per consumer", "C", |one| &one.consumers, index));
+    let worst = |of: fn(&Outcome) -> f64| large.values(of).fold(0.0, f64::max);
     let slowest = |one: &Outcome| one.consumers.iter().copied().fold(f64::INFINITY, f64::min);
-    let least = outcomes.iter().map(slowest).fold(f64::INFINITY, f64::min);
-    let spreads = |outcomes: &[Outcome]| {
-        let texts = outcomes
-            .iter()
-            .map(|one| format!("{:.2} %", spread(&one.producers) * 100.0));
+    let least = large.values(slowest).fold(f64::INFINITY, f64::min);
+    let listed = |curve: &Curve, of: fn(&Outcome) -> String| {
+        let texts = curve.points.iter().map(|(_, one)| of(one));
         texts.collect::<Vec<_>>().join(", ")
     };
-    let rates = small
-        .iter()
-        .map(|one| format!("{:.2}", one.consumers[0] * 1e-9));
+    let off = |one: &Outcome| format!("{:.2} %", spread(&one.producers) * 100.0);
     let values = values! {
         link: replication::link_rate() / 1e9,
-        producers_off: worst(&|one| spread(&one.producers)) * 100.0,
-        consumers_off: worst(&|one| spread(&one.consumers)) * 100.0,
+        producers_off: worst(|one| spread(&one.producers)) * 100.0,
+        consumers_off: worst(|one| spread(&one.consumers)) * 100.0,
         least: least / replication::link_rate(),
         large_kib: LARGE_ITEM >> 10,
         ring_items: RING_ITEMS,
         cores: CORES,
         producers: PRODUCERS_MAX,
-        spreads: spreads(outcomes),
+        spreads: listed(large, off),
         item_kib: ITEM_BYTES >> 10,
         ring_mib: replication::RING_BYTES >> 20,
-        small_spreads: spreads(small),
-        small_rates: rates.collect::<Vec<_>>().join(", "),
+        small_spreads: listed(small, off),
+        small_rates: listed(small, |one| format!("{:.2}", one.consumers[0] * 1e-9)),
     };
     Measured::new(producers.chain(consumers).collect(), values)
 }

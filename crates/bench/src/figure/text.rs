@@ -7,7 +7,7 @@
 //! neighbouring claims of one list follow each other row by row. What a row leaves out makes no
 //! claim, if that is `optional`. The claims and notes of the tables in `shared` come last.
 
-use super::values::{Scope, Values};
+use super::values::Values;
 use super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -134,7 +134,7 @@ impl FigureText {
     /// # Panics
     /// As [`Self::figure`].
     pub fn axes(&self, name: &str, seed: u64, measured: Measured) -> Figure {
-        let all = Scope::new(&measured.values);
+        let all = &measured.values;
         let axis = |axis: &Axis| Axis {
             label: all.text(&axis.label),
             unit: all.text(&axis.unit),
@@ -158,7 +158,7 @@ impl FigureText {
 
     fn marks(&self, values: &Values) -> Vec<PaperMark> {
         let marks = self.paper.iter().flat_map(|mark| {
-            let rows = values.scopes(mark.each.as_deref()).into_iter();
+            let rows = values.rows(mark.each.as_deref()).into_iter();
             rows.map(|row| PaperMark {
                 panel: row.text(&mark.panel),
                 x: mark.x.as_ref().map(|x| x.number(&row)),
@@ -173,7 +173,7 @@ impl FigureText {
         let mut made = Vec::new();
         let groups = claims.chunk_by(|a, b| a.each.is_some() && a.each == b.each);
         for group in groups {
-            for row in values.scopes(group[0].each.as_deref()) {
+            for row in values.rows(group[0].each.as_deref()) {
                 let measured = group
                     .iter()
                     .filter(|claim| !claim.optional || row.find(&claim.ours).is_some());
@@ -181,7 +181,7 @@ impl FigureText {
                     what: row.text(&claim.what),
                     source: claim.source.clone().unwrap_or_else(|| self.source.clone()),
                     paper: claim.paper.number(&row),
-                    ours: row.get(&claim.ours).number(),
+                    ours: row.number(&claim.ours),
                     unit: row.text(&claim.unit),
                 }));
             }
@@ -191,10 +191,10 @@ impl FigureText {
 }
 
 impl Quantity {
-    fn number(&self, row: &Scope<'_>) -> f64 {
+    fn number(&self, row: &Values) -> f64 {
         match self {
             Self::Number(number) => *number,
-            Self::Name(name) => row.get(name).number(),
+            Self::Name(name) => row.number(name),
         }
     }
 }
@@ -205,7 +205,7 @@ impl NoteText {
             Self::Once(note) => (None, note),
             Self::Each { each, note } => (Some(each.as_str()), note),
         };
-        let rows = values.scopes(each).into_iter();
+        let rows = values.rows(each).into_iter();
         rows.map(|row| row.text(note)).collect()
     }
 }

@@ -19,12 +19,6 @@ pub enum Value {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Values(BTreeMap<&'static str, Value>);
 
-/// The values that a text may name: those of a row come before those of the whole figure.
-pub struct Scope<'a> {
-    row: Option<&'a Values>,
-    all: &'a Values,
-}
-
 /// [`Values`] by their names: `values! { name: value, other }`, where a variable names itself.
 macro_rules! values {
     ($($name:ident $(: $value:expr)?),* $(,)?) => {{
@@ -44,52 +38,42 @@ impl Values {
         self.0.insert(name, value.into());
     }
 
-    /// A number; NaN if there is none of this name.
-    #[cfg(test)]
-    pub fn number(&self, name: &str) -> f64 {
-        self.0.get(name).map_or(f64::NAN, Value::number)
-    }
-
-    /// The scope of each row of a list; without a list the one of the whole figure.
+    /// The values of each row of a list, and those of the whole figure that the row has none of the
+    /// same name for; without a list those of the whole figure.
     ///
     /// # Panics
     /// If there is no such list.
-    pub fn scopes(&self, each: Option<&str>) -> Vec<Scope<'_>> {
+    pub fn rows(&self, each: Option<&str>) -> Vec<Self> {
         let Some(name) = each else {
-            return vec![Scope::new(self)];
+            return vec![self.clone()];
         };
-        match self.0.get(name) {
-            Some(Value::Rows(rows)) => rows
-                .iter()
-                .map(|row| Scope {
-                    row: Some(row),
-                    all: self,
-                })
-                .collect(),
-            other => panic!("{name} is no list of rows: {other:?}"),
-        }
-    }
-}
-
-impl<'a> Scope<'a> {
-    /// The values of the whole figure.
-    pub fn new(all: &'a Values) -> Self {
-        Self { row: None, all }
+        let Some(Value::Rows(rows)) = self.find(name) else {
+            panic!("{name} is no list of rows");
+        };
+        let with_all = |row: &Self| {
+            let mut all = self.clone();
+            all.0.extend(row.0.clone());
+            all
+        };
+        rows.iter().map(with_all).collect()
     }
 
     /// A value, if there is one.
-    pub fn find(&self, name: &str) -> Option<&'a Value> {
-        let own = self.row.and_then(|row| row.0.get(name));
-        own.or_else(|| self.all.0.get(name))
+    pub fn find(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
     }
 
-    /// A value.
+    fn get(&self, name: &str) -> &Value {
+        self.find(name)
+            .unwrap_or_else(|| panic!("a figure's text names {name}, which was not measured"))
+    }
+
+    /// A value that is a number.
     ///
     /// # Panics
     /// If there is none.
-    pub fn get(&self, name: &str) -> &'a Value {
-        self.find(name)
-            .unwrap_or_else(|| panic!("a figure's text names {name}, which was not measured"))
+    pub fn number(&self, name: &str) -> f64 {
+        self.get(name).number()
     }
 
     /// A text, with values in place of their names.
@@ -106,7 +90,7 @@ impl<'a> Scope<'a> {
                 None => written.push_str(&self.get(name).words()),
                 Some((name, digits)) => {
                     let digits = digits.parse().expect("a number of decimals");
-                    let number = self.get(name).number();
+                    let number = self.number(name);
                     written.push_str(&format!("{number:.digits$}"));
                 }
             }
@@ -117,11 +101,7 @@ impl<'a> Scope<'a> {
 }
 
 impl Value {
-    /// The value as a number.
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn number(&self) -> f64 {
+    fn number(&self) -> f64 {
         match self {
             Self::Number(number) => *number,
             Self::Count(count) => *count as f64,
