@@ -13,7 +13,8 @@
 //!
 //! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer
 //! requests the number of the next message while it sends one. Consumers copy messages out of their
-//! receive buffers and deliver them in the order of the numbers, holding back what arrived too early.
+//! receive buffers and deliver them in the order of the numbers, holding back what arrived too
+//! early.
 //!
 //! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
 //! few make messages and as many per consumer take them ([`TwoSidedPlan::cores`]); credit keeps

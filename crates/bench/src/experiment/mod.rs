@@ -31,8 +31,9 @@ mod zero_sided_8;
 mod zero_sided_9;
 mod zero_sided_flows;
 
-use crate::figure::{Figure, FigureText, Measured};
+use crate::figure::{self, Figure, FigureText, Measured, Texts};
 use crate::harness::{Result, Run};
+use std::sync::LazyLock;
 
 /// One of the papers' figures.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ pub struct Experiment {
 
 impl Experiment {
     fn text(&self) -> &'static FigureText {
-        FigureText::of(self.name)
+        text_of(self.name)
     }
 
     /// What it shows, in one line.
@@ -59,7 +60,8 @@ impl Experiment {
     /// If a measurement fails or has a wrong result, or the user wishes to stop.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let measured = (self.run)(run)?;
-        Ok(self.text().figure(self.name, run.seed, measured))
+        let text = self.text();
+        Ok(text.figure(self.name, run.seed, measured, &TEXTS))
     }
 }
 
@@ -74,8 +76,16 @@ const fn experiment(name: &'static str, run: fn(&mut Run<'_>) -> Result<Measured
     Experiment { name, run }
 }
 
-/// What the figures say: the tables beside the experiments, by the names of their files.
-pub(crate) const TEXTS: &[(&str, &str)] = &[
+/// What the figures say.
+static TEXTS: LazyLock<Texts> = LazyLock::new(|| figure::read(FILES));
+
+/// What a figure says.
+fn text_of(name: &str) -> &'static FigureText {
+    &TEXTS[name]
+}
+
+/// The tables of texts beside the experiments, by the names of their files.
+const FILES: &[(&str, &str)] = &[
     text!("zero_sided_flows.toml"),
     text!("zero_sided_6.toml"),
     text!("zero_sided_7.toml"),
@@ -150,9 +160,9 @@ pub const ALL: &[Experiment] = &[
     experiment("communication-6b", communication::figures::run::<5>),
 ];
 
-/// Sorts `experiments` into start order when several run concurrently: first those that take longest
-/// in the full form, since one that started late would run alone at the end; the others in their
-/// given order.
+/// Sorts `experiments` into start order when several run concurrently: first those that take
+/// longest in the full form, since one that started late would run alone at the end; the others in
+/// their given order.
 pub fn longest_first(mut experiments: Vec<&'static Experiment>) -> Vec<&'static Experiment> {
     experiments.sort_by_key(|one| one.text().slow.unwrap_or(u32::MAX));
     experiments
@@ -161,6 +171,21 @@ pub fn longest_first(mut experiments: Vec<&'static Experiment>) -> Vec<&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_figure_has_a_text_and_every_text_a_figure() {
+        let shared = TEXTS.values().flat_map(|text| &text.shared);
+        let mut used: Vec<&str> = shared.map(String::as_str).collect();
+        used.extend(ALL.iter().map(|one| one.name));
+        used.sort_unstable();
+        used.dedup();
+        let named: Vec<&str> = TEXTS.keys().map(String::as_str).collect();
+        assert_eq!(named, used);
+        for one in ALL {
+            let (text, about) = (one.text(), one.about());
+            assert!(!text.title.is_empty() && !about.is_empty(), "{}", one.name);
+        }
+    }
 
     #[test]
     fn the_longest_begin_and_none_is_lost() {

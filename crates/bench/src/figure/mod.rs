@@ -12,7 +12,7 @@ mod values;
 
 pub use claims::{claims_csv, claims_table, wrapped};
 pub(crate) use claims::{ratio, short};
-pub(crate) use text::{FigureText, Measured};
+pub(crate) use text::{FigureText, Measured, Texts, read};
 pub(crate) use values::{Values, values};
 
 use serde::{Deserialize, Serialize};

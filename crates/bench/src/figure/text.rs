@@ -1,17 +1,16 @@
 //! What a figure says, as data: its title, its axes, the paper's claims, and notes.
 //!
 //! Each experiment has a file of tables beside its code, named as its figures. A text may name what
-//! was measured ([`Values`]): `{name}` is the value, `{name:.2}` a number with two decimals. A claim
-//! gives our value by its name, and the paper's by a number or a name. With `each = "name"` a claim,
-//! a note or a value of the paper is repeated for every row of that list, whose values come first;
-//! neighbouring claims of one list follow each other row by row. What a row leaves out makes no
-//! claim, if that is `optional`. The claims and notes of the tables in `shared` come last.
+//! was measured ([`Values`]): `{name}` is the value, `{name:.2}` a number with two decimals. A
+//! claim gives our value by its name, and the paper's by a number or a name. With `each = "name"` a
+//! claim, a note or a value of the paper is repeated for every row of that list, whose values come
+//! first; neighbouring claims of one list follow each other row by row. What a row leaves out makes
+//! no claim, if that is `optional`. The claims and notes of the tables in `shared` come last.
 
 use super::values::Values;
 use super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// A number, or the name of a measured value.
 #[derive(Clone, Debug, Deserialize)]
@@ -66,7 +65,8 @@ pub struct FigureText {
     pub about: String,
     /// Its place among the experiments that take longest, from 1.
     pub slow: Option<u32>,
-    title: String,
+    /// Its title.
+    pub title: String,
     /// The part of the paper that makes the claims.
     source: String,
     drawing: Drawing,
@@ -77,7 +77,8 @@ pub struct FigureText {
     paper: Vec<MarkText>,
     claims: Vec<ClaimText>,
     notes: Vec<NoteText>,
-    shared: Vec<String>,
+    /// The texts whose claims and notes come last.
+    pub shared: Vec<String>,
 }
 
 /// What an experiment has measured.
@@ -89,33 +90,29 @@ pub struct Measured {
     pub values: Values,
 }
 
-/// All texts, by the names of their tables.
-static TEXTS: LazyLock<BTreeMap<String, FigureText>> = LazyLock::new(|| {
-    let files = crate::experiment::TEXTS.iter();
-    let tables = files.flat_map(|(path, text)| {
-        let tables: Result<BTreeMap<String, FigureText>, _> = toml::from_str(text);
+/// Texts by the names of their tables.
+pub type Texts = BTreeMap<String, FigureText>;
+
+/// Reads the tables of files, which are given by name and content.
+///
+/// # Panics
+/// If a file is not well formed: it is a part of the program.
+pub fn read(files: &[(&str, &str)]) -> Texts {
+    let tables = files.iter().flat_map(|(path, text)| {
+        let tables: Result<Texts, _> = toml::from_str(text);
         tables.unwrap_or_else(|error| panic!("{path}: {error}"))
     });
     tables.collect()
-});
+}
 
 impl FigureText {
-    /// The text of a figure.
+    /// The figure `name` of a run with this seed; `texts` has the shared ones.
     ///
     /// # Panics
-    /// If there is none.
-    pub fn of(name: &str) -> &'static Self {
-        let found = TEXTS.get(name);
-        found.unwrap_or_else(|| panic!("no table is named {name}"))
-    }
-
-    /// The figure `name` of a run with this seed.
-    ///
-    /// # Panics
-    /// If the text names a value that was not measured.
-    pub fn figure(&self, name: &str, seed: u64, measured: Measured) -> Figure {
+    /// If the text names a value that was not measured, or a text that there is not.
+    pub fn figure(&self, name: &str, seed: u64, measured: Measured, texts: &Texts) -> Figure {
         let values = &measured.values;
-        let shared = self.shared.iter().map(|name| Self::of(name));
+        let shared = self.shared.iter().map(|name| &texts[name]);
         let parts: Vec<&Self> = [self].into_iter().chain(shared).collect();
         let claims: Vec<&ClaimText> = parts.iter().flat_map(|part| &part.claims).collect();
         let notes = parts.iter().flat_map(|part| &part.notes);
@@ -221,29 +218,6 @@ impl Measured {
 mod tests {
     use super::super::values;
     use super::*;
-    use crate::experiment::ALL;
-
-    #[test]
-    fn every_figure_has_a_text_and_every_text_a_figure() {
-        let shared = TEXTS.values().flat_map(|text| &text.shared);
-        let mut used: Vec<&str> = shared.map(String::as_str).collect();
-        used.extend(ALL.iter().map(|one| one.name));
-        used.sort_unstable();
-        used.dedup();
-        let named: Vec<&str> = TEXTS.keys().map(String::as_str).collect();
-        assert_eq!(named, used);
-        for one in ALL {
-            let text = FigureText::of(one.name);
-            let (title, label) = (&text.title, &text.x.label);
-            assert!(
-                ![title, label, &text.about]
-                    .iter()
-                    .any(|text| text.is_empty()),
-                "{}",
-                one.name
-            );
-        }
-    }
 
     #[test]
     fn claims_and_notes_are_made_for_each_row() {
@@ -266,7 +240,7 @@ mod tests {
             values! { name: "b", rate: 1.0 },
         ];
         let values = values! { what: "nothing", level: 11.456, count: 3_u64, node };
-        let figure = text.figure("it", 1, Measured::new(Vec::new(), values));
+        let figure = text.figure("it", 1, Measured::new(Vec::new(), values), &Texts::new());
         let claims: Vec<_> = figure
             .claims
             .iter()

@@ -25,7 +25,8 @@ pub struct PagesOutcome {
 }
 
 impl PagesOptions {
-    /// The outcome of a run on `pages` pages before its first operation; loading began at `started`.
+    /// The outcome of a run on `pages` pages before its first operation; loading began at
+    /// `started`.
     pub(super) fn outcome(&self, pages: u64, run: &Run, started: Instant) -> Outcome {
         Outcome {
             records: run.inserts.inserted(),

@@ -3,6 +3,7 @@
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
+use crate::experiment::text_of;
 use crate::figure::{FigureText, Measured, Series, Values};
 use crate::harness::{Result, Run, Scale};
 
@@ -182,7 +183,7 @@ impl Row {
 
     /// The text of the figure.
     pub fn text(&self) -> &'static FigureText {
-        FigureText::of(self.name)
+        text_of(self.name)
     }
 
     fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
