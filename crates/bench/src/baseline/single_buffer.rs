@@ -311,6 +311,16 @@ impl SingleBuffer {
         self.region.block.read(self.half + HEADER_BYTES, target);
     }
 
+    /// Appends the payload of the package that was looked at.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn append_to(&self, target: &mut Vec<u8>) {
+        let arrived = self.arrived.expect("a package was looked at");
+        let (at, len) = (self.half + HEADER_BYTES, arrived.length as usize);
+        self.region.block.bytes(at, len).append_to(target);
+    }
+
     /// Clears the bytes of the package that was looked at in the receive half, and gives the sender
     /// notice.
     ///

@@ -210,9 +210,7 @@ impl Inlet for SingleBuffer {
         let Some(header) = self.look().map_err(text)? else {
             return Ok(None);
         };
-        let start = target.len();
-        target.resize(start + header.length as usize, 0);
-        self.copy_out(&mut target[start..]);
+        self.append_to(target);
         Ok(Some((header.offset, header.total)))
     }
 
