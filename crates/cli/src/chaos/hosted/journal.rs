@@ -62,8 +62,8 @@ pub enum Fault {
     Node(u16),
     /// A program is about to die, or to stop until it is declared dead.
     Death(Life),
-    /// A program is about to be requested to end, or ends by itself. It dies if its calls do not end
-    /// in time.
+    /// A program is about to be requested to end, or ends by itself. It dies if its calls do not
+    /// end in time.
     Ends(Life),
     /// A program is about to stop, for less time than it takes to be declared dead.
     Pause(Life),
@@ -71,7 +71,7 @@ pub enum Fault {
     Declared(u16),
     /// The switch declared the node with this number dead.
     NodeDeclared(u16),
-    /// A switch process has restored the state of an earlier one.
+    /// A switch process has restored the state of an earlier one, or has left it.
     Restored,
     /// Everything is repaired: from now on nothing may fail.
     Repaired,
@@ -182,8 +182,9 @@ pub enum IndexEvent {
     Scans(u64, u64, bool),
     /// The result, and whether it reached the end.
     Scanned(Vec<(u64, u32)>, bool),
-    /// The endpoint at this node has started anew, without its keys: these.
-    Restarted(u16, u64, u64),
+    /// The endpoint at this node has started anew, without its keys: from the first to the last of
+    /// these. Whether an attempt had failed before, which may have done the same.
+    Restarted(u16, (u64, u64), bool),
 }
 
 /// An operation on one key, with the number of the value that it writes.

@@ -295,7 +295,8 @@ fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError> {
     }
 }
 
-/// Waits until the current process of every node has joined; reports a violation if it does not.
+/// Waits until the current process of every node has joined, and a switch process that has taken
+/// another's place has restored its state; reports a violation if it does not.
 fn await_whole(
     running: &mut HostedRackRun,
     report: &mut SeedReport,
@@ -311,12 +312,15 @@ fn await_whole(
                 // Places for guests are behind them.
                 let nodes = || status.nodes.iter().take(expected.len());
                 let pids: Vec<_> = nodes().map(|node| node.pid).collect();
-                if pids == expected {
+                if pids == expected && running.is_restored() {
                     return Ok(());
                 }
                 let absent = nodes().filter(|node| !node.joined);
                 let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
-                format!("absent: {}", absent.join(", "))
+                match running.is_restored() {
+                    true => format!("absent: {}", absent.join(", ")),
+                    false => "the switch is restoring an earlier state".into(),
+                }
             }
             Err(error) => error.to_string(),
         };

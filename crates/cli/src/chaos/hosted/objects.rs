@@ -124,6 +124,8 @@ struct Endpoint {
     first: u64,
     /// Whether it has to be restarted.
     is_gone: bool,
+    /// Whether an attempt has failed, which may have restarted it.
+    has_failed: bool,
 }
 
 /// The newest sequencer of a kind.
@@ -284,20 +286,26 @@ impl Objects {
     }
 
     fn restart_endpoint(&mut self, at: usize) -> bool {
-        let Endpoint { node, first, .. } = self.endpoints[at];
-        if !self.endpoints[at].is_gone {
+        let Endpoint {
+            node,
+            first,
+            is_gone,
+            has_failed,
+        } = self.endpoints[at];
+        if !is_gone {
             return true;
         }
         match self.index.restart(EndpointId(at as u16)) {
             Ok(_lost) => {
-                self.endpoints[at].is_gone = false;
+                (self.endpoints[at].is_gone, self.endpoints[at].has_failed) = (false, false);
                 let next = self.endpoints.get(at + 1);
                 let last = next.map_or(u64::MAX, |next| next.first - 1);
-                let restarted = IndexEvent::Restarted(node.0, first, last);
+                let restarted = IndexEvent::Restarted(node.0, (first, last), has_failed);
                 self.note(Event::Index(0, restarted));
                 true
             }
             Err(error) => {
+                self.endpoints[at].has_failed = true;
                 self.note(Event::Failed(System::Index, error.to_string()));
                 false
             }
@@ -378,6 +386,7 @@ fn make_index(
         node,
         first,
         is_gone: false,
+        has_failed: false,
     };
     Ok((index, nodes.into_iter().zip(firsts).map(endpoint).collect()))
 }

@@ -50,6 +50,16 @@ struct Program {
     runs: bool,
 }
 
+/// What the switch's process does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SwitchState {
+    Runs,
+    /// It has died, and the next one has not been started.
+    Dead,
+    /// It has been started, and restores what the one before has left.
+    Restores,
+}
+
 /// A rack of running processes.
 pub struct HostedRackRun {
     pub config: RackConfig,
@@ -65,8 +75,7 @@ pub struct HostedRackRun {
     lives: Life,
     /// Whether programs know that everything is repaired.
     is_repaired: bool,
-    /// Whether the switch's process has died, and the next one has not been started.
-    is_switch_dead: bool,
+    switch: SwitchState,
     last_words: VecDeque<String>,
     violations: Vec<String>,
 }
@@ -122,7 +131,7 @@ impl HostedRackRun {
             programs: Vec::new(),
             lives: CAMPAIGN,
             is_repaired: false,
-            is_switch_dead: false,
+            switch: SwitchState::Runs,
             journal: Arc::new(journal),
             orders: Arc::default(),
             seed,
@@ -135,6 +144,11 @@ impl HostedRackRun {
             running.processes.start(at)?;
         }
         Ok(running)
+    }
+
+    /// Whether the switch's process runs and has restored the state of an earlier one.
+    pub fn is_restored(&self) -> bool {
+        self.switch == SwitchState::Runs
     }
 
     fn place(&self, victim: Victim) -> usize {
@@ -152,7 +166,7 @@ impl HostedRackRun {
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
         if victim == Victim::Switch {
             self.hear(LAST_WORDS_WITHIN);
-            self.is_switch_dead = false;
+            self.switch = SwitchState::Restores;
         }
         match victim {
             Victim::Program(program) => self.start_program(program),
@@ -254,8 +268,10 @@ impl HostedRackRun {
 
     /// A node has died, or a program was declared dead.
     fn heard(&mut self, what: &What) {
+        let is_restored = matches!(what, What::Restored { .. } | What::StateLeft { .. });
         // What a switch process said that has died is of no interest.
-        if matches!(what, What::Restored { .. }) && !self.is_switch_dead {
+        if is_restored && self.switch == SwitchState::Restores {
+            self.switch = SwitchState::Runs;
             self.journal.note(Event::Fault(Fault::Restored));
         }
         let (left, is_dead) = match what {

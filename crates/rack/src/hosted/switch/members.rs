@@ -42,6 +42,8 @@ pub(in crate::hosted) struct Member {
     pub(super) given: Mutex<BTreeSet<u16>>,
     /// The connection on which its services are asked.
     services: Mutex<Option<Connection>>,
+    /// Closes that connection, also while a reply is awaited.
+    services_closer: Mutex<Option<Closer>>,
     /// Why it gets no more requests, if that is so.
     cause: OnceLock<String>,
 }
@@ -91,6 +93,7 @@ impl Member {
             waiting: AtomicU32::new(0),
             given: Mutex::default(),
             services: Mutex::new(None),
+            services_closer: Mutex::new(None),
             cause: OnceLock::new(),
         }
     }
@@ -138,6 +141,12 @@ impl Member {
 
     /// Takes the connection on which its services are asked from now on.
     pub fn serve_on(&self, connection: Connection) {
+        let mut closer = self.services_closer.lock().expect("no holder panics");
+        *closer = Some(connection.closer());
+        drop(closer);
+        if !self.is_alive() {
+            self.cut();
+        }
         *self.services.lock().expect("no holder panics") = Some(connection);
     }
 
@@ -195,10 +204,14 @@ impl Member {
         self.cut();
     }
 
-    /// Ends the connection now; no more requests are sent.
+    /// Ends its connections now; no more requests are sent, and nobody waits for its replies.
     pub fn cut(&self) {
         self.alive.store(false, Ordering::Relaxed);
         self.closer.close();
+        let services = self.services_closer.lock().expect("no holder panics");
+        if let Some(services) = &*services {
+            services.close();
+        }
     }
 }
 
@@ -209,8 +222,8 @@ impl SwitchCore {
         let mut seen = 0;
         let why = loop {
             if self.is_stopped() {
-                // It rejoins when a switch is running again. An operation that needs it, such as the
-                // restoring of an earlier state, ends before: it would take the node for dead.
+                // It rejoins when a switch is running again. An operation that needs it, such as
+                // the restoring of an earlier state, ends before: it would take the node for dead.
                 drop(self.controller.lock().expect("no holder panics"));
                 let _ = member.ask(&NodeRequest::Farewell);
                 break None;

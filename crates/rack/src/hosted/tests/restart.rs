@@ -173,6 +173,46 @@ fn a_switch_process_that_dies_while_it_restores_is_followed_by_another() {
     restored_halfway("restart-died", true);
 }
 
+/// A switch process restores the state of an earlier one, and ends halfway. If it dies there, its
+/// file is as it was then.
+fn stop_halfway(rack: &Rack, gate: &Gate, dies: bool) {
+    let file = rack.folder.join("controller.state");
+    gate.close_after(MIDWAY);
+    let (report, restored) = std::sync::mpsc::channel();
+    let report = std::sync::Mutex::new(report);
+    let switch = rack.switch();
+    let run = move |stop: &AtomicBool| {
+        switch.run(stop, &|event| {
+            if let SwitchEvent::Restored { absent } = event {
+                report.lock().unwrap().send(absent).unwrap();
+            }
+        });
+    };
+    let halfway = while_running(run, || {
+        gate.wait_until_it_keeps();
+        assert!(restored.try_recv().is_err(), "it is halfway");
+        let halfway = std::fs::read(&file).unwrap();
+        let opens = gate.clone();
+        match dies {
+            true => {
+                opens.open();
+                restored.recv_timeout(AMPLE).unwrap();
+            }
+            // It is told to end first.
+            false => {
+                _ = std::thread::spawn(move || {
+                    std::thread::sleep(Time::from_millis(100));
+                    opens.open();
+                })
+            }
+        }
+        halfway
+    });
+    if dies {
+        std::fs::write(&file, halfway).unwrap();
+    }
+}
+
 /// A switch process ends, or dies, while it restores the state of an earlier one, and the next one
 /// does it again.
 fn restored_halfway(name: &str, dies: bool) {
@@ -183,7 +223,6 @@ fn restored_halfway(name: &str, dies: bool) {
         control: proxy(hosted.control, move || passing.pass()),
         ..hosted
     });
-    let file = rack.folder.join("controller.state");
     while_running(run_node(&rack, "storage"), || {
         let (program, made) = while_running(run_switch(&rack), || {
             let program = join(&through, "first");
@@ -206,40 +245,7 @@ fn restored_halfway(name: &str, dies: bool) {
             })
         };
         for round in 0..3 {
-            gate.close_after(MIDWAY);
-            let (report, restored) = std::sync::mpsc::channel();
-            let report = std::sync::Mutex::new(report);
-            let switch = rack.switch();
-            let run = move |stop: &AtomicBool| {
-                switch.run(stop, &|event| {
-                    if let SwitchEvent::Restored { absent } = event {
-                        report.lock().unwrap().send(absent).unwrap();
-                    }
-                });
-            };
-            let halfway = while_running(run, || {
-                gate.wait_until_it_keeps();
-                assert!(restored.try_recv().is_err(), "it is halfway");
-                let halfway = std::fs::read(&file).unwrap();
-                let opens = gate.clone();
-                match dies {
-                    true => {
-                        opens.open();
-                        restored.recv_timeout(AMPLE).unwrap();
-                    }
-                    // It is told to end first.
-                    false => {
-                        _ = std::thread::spawn(move || {
-                            std::thread::sleep(Time::from_millis(100));
-                            opens.open();
-                        })
-                    }
-                }
-                halfway
-            });
-            if dies {
-                std::fs::write(&file, halfway).unwrap();
-            }
+            stop_halfway(&rack, &gate, dies);
             restarted(&rack, |absent| {
                 assert!(absent.is_empty(), "{absent:?}");
                 assert_eq!(program.lost_pages().unwrap(), []);

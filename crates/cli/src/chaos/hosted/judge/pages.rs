@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The latch of a dead program passes to others within this time, also while the switch restarts.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A directory that was rebuilt has numbered all pages anew by then, also those whose newest version
-/// a node had to find out.
+/// A directory that was rebuilt has numbered all pages anew by then, also those whose newest
+/// version a node had to find out.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// A death that is more recent than this may be unknown to a switch that starts.

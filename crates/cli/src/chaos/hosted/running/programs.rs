@@ -3,7 +3,7 @@
 use super::super::journal::{CAMPAIGN, Event, Fault, Life};
 use super::super::plan::{PROGRAMS, Victim, program_name};
 use super::super::program::{COMMAND, done_file, journal_of, place_of};
-use super::{HostedRackRun, Program};
+use super::{HostedRackRun, Program, SwitchState};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
 use rackweave_rack::hosted::HostedRack;
@@ -112,7 +112,7 @@ impl HostedRackRun {
     pub fn note(&mut self, victim: Victim, is_death: bool) {
         let fault = match victim {
             Victim::Switch if is_death => {
-                self.is_switch_dead = true;
+                self.switch = SwitchState::Dead;
                 Fault::SwitchDies
             }
             Victim::Switch => Fault::SwitchStops,
