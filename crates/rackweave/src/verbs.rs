@@ -23,9 +23,10 @@
 //! # }
 //! ```
 
-pub use rackweave_base::{Lkey, Qpn, Rkey};
+pub use rackweave_base::{Lkey, MacAddr, Psn, Qpn, Rkey};
 pub use rackweave_controller::LaneError;
 pub use rackweave_controller::connect::PairAttributes;
+pub use rackweave_rack::{ForeignEnd, ForeignError, ForeignHost};
 pub use rackweave_verbs::{
     Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Mtu,
     NodeAccess, Operation, PdId, Peer, PostError, Progress, QpCapabilities, QpError, QpModify,

@@ -11,7 +11,7 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use std::sync::Arc;
 
-/// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
+/// The switch and its links: to the nodes, then to foreign hosts. Those to nodes that have not joined are [`Unplugged`].
 pub(in crate::hosted) struct SwitchMachine {
     pub linked: LinkedSwitch,
     pub(super) news: Arc<News>,
@@ -39,14 +39,14 @@ impl LinkedMachine for SwitchMachine {
 impl LinkedSwitch {
     /// A switch to which no node is connected yet.
     pub(super) fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
-        let nodes = config.node.len();
-        let links = (0..nodes).map(|_| Box::new(Unplugged) as Box<dyn Link>);
+        let ports = config.node.len() + config.host.len();
+        let links = (0..ports).map(|_| Box::new(Unplugged) as Box<dyn Link>);
         Self {
             switch,
             links: links.collect(),
             up: None,
             egress_high: config.switch.egress_packets as usize / 2,
-            stuck_since: vec![None; nodes],
+            stuck_since: vec![None; ports],
             ran: Instant::ZERO,
         }
     }
