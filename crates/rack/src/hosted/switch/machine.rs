@@ -2,8 +2,9 @@
 
 use super::minder::News;
 use crate::config::RackConfig;
+use crate::hosted::HostedError;
 use crate::hosted::ports::Unplugged;
-use crate::hosted::pump::LinkedMachine;
+use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedSwitch;
 use rackweave_base::{Instant, PortId};
 use rackweave_link::Link;
@@ -38,7 +39,7 @@ impl LinkedMachine for SwitchMachine {
 
 impl LinkedSwitch {
     /// A switch to which no node is connected yet.
-    pub(super) fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
+    fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
         let ports = config.node.len() + config.host.len();
         let links = (0..ports).map(|_| Box::new(Unplugged) as Box<dyn Link>);
         Self {
@@ -53,6 +54,20 @@ impl LinkedSwitch {
 }
 
 impl SwitchMachine {
+    /// A switch to which no node is connected yet, with its pump.
+    pub(super) fn pump(
+        switch: Switch<Pipeline>,
+        config: &RackConfig,
+        news: Arc<News>,
+    ) -> Result<Pump<Self>, HostedError> {
+        let linked = LinkedSwitch::unplugged(switch, config);
+        let pump = Pump::new(Self { linked, news }, std::time::Instant::now());
+        pump.map_err(|error| HostedError::System {
+            what: "no event descriptor",
+            error,
+        })
+    }
+
     pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
         let at = usize::from(port.0);
         self.linked.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));

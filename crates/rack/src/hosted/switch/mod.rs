@@ -27,7 +27,6 @@ use super::runtime::{Runtime, SwitchLock};
 use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
 use crate::config::{HostConfig, LinkKind, RackConfig};
-use crate::linked::LinkedSwitch;
 use crate::statistics::Observed;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
@@ -272,15 +271,7 @@ impl SwitchProcess {
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());
-        let machine = SwitchMachine {
-            linked: LinkedSwitch::unplugged(switch, &config),
-            news: news.clone(),
-        };
-        let pump =
-            Pump::new(machine, std::time::Instant::now()).map_err(|error| HostedError::System {
-                what: "no event descriptor",
-                error,
-            })?;
+        let pump = SwitchMachine::pump(switch, &config, news.clone())?;
         let core = SwitchCore {
             runtime,
             memory,
