@@ -64,7 +64,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts a guest, with a VXLAN device at the other end of `tunnel`, if there is one. Must be called on a thread that lives as long as the guest should.
+    /// Starts a guest, with a VXLAN device at the end of `tunnel`, if there is one. Must be called
+    /// on a thread that lives as long as the guest should.
     pub fn start(folders: &Folders, id: u8, tunnel: Option<Tunnel>) -> Outcome<Self> {
         let port = free_port()?;
         let arguments = [ETHERNET_MTU.to_string(), port.to_string(), LIFE.to_string()];

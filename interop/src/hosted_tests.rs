@@ -1,5 +1,5 @@
-//! Linux as a foreign host of a hosted rack: its RoCE stack above a VXLAN device, and a program that
-//! has joined the rack, behind a switch whose configuration describes the guest by `[[host]]`.
+//! Linux as a foreign host of a hosted rack: its RoCE stack above a VXLAN device, and a program
+//! that has joined the rack, behind a switch whose configuration describes the guest by `[[host]]`.
 
 use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use crate::guest::{self, Folders, Guest, Tunnel};

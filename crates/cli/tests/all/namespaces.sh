@@ -2,7 +2,8 @@
 # A switch between two network namespaces: a storage node in one, the demo with its four nodes in
 # the other, joined by veth pairs. RoCE travels on AF_PACKET sockets (LINK packet) or in VXLAN (LINK
 # udp). A third namespace is a foreign host: no process of the rack runs there, only Linux's own
-# network stack, at the end of its veth pair or above its own vxlan device. Called in a fresh network namespace, with the command and a folder:
+# network stack, at the end of its veth pair or above its own vxlan device. Called in a fresh
+# network namespace, with the command and a folder:
 #     unshare [--user --map-root-user] --net -- namespaces.sh RACKWEAVE FOLDER LINK
 # Exit status 77 says that something is not permitted here.
 set -euo pipefail

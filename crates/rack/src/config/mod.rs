@@ -4,9 +4,10 @@
 //! are refused with the nearest known name; values are checked before anything is built.
 //!
 //! [`RackConfig`] is the whole configuration; `sections` is about the whole rack, `node` about one
-//! node, `guest` about places for programs, `host` about machines beside a hosted rack, `store` about the storage of pages, `faults` about
-//! injected faults, `hosted` about processes and `topology` about several switches. `check` has the
-//! rules for values, `syntax` the messages for refused text.
+//! node, `guest` about places for programs, `host` about machines beside a hosted rack, `store`
+//! about the storage of pages, `faults` about injected faults, `hosted` about processes and
+//! `topology` about several switches. `check` has the rules for values, `syntax` the messages for
+//! refused text.
 
 mod check;
 pub(crate) mod choices;

@@ -39,10 +39,10 @@ pub struct ForeignEnd {
 pub enum ForeignError {
     /// The MTU exceeds that of the switch's link to the host.
     #[error(
-        "packets of {} bytes do not reach {host}: the link to it carries {}; take a smaller mtu at \
-         both ends",
-        mtu.bytes(),
-        carried.bytes()
+        "packets of {wanted} bytes do not reach {host}: the link to it carries {most}; take a \
+         smaller mtu at both ends",
+        wanted = mtu.bytes(),
+        most = carried.bytes()
     )]
     Mtu {
         /// The host.

@@ -27,13 +27,17 @@ pub(super) struct HostPort {
     traffic: Arc<Traffic>,
 }
 
-/// Counts at a port.
+/// Counts at a port, by direction.
 #[derive(Default)]
 struct Traffic {
-    packets_in: AtomicU64,
-    bytes_in: AtomicU64,
-    packets_out: AtomicU64,
-    bytes_out: AtomicU64,
+    inbound: Count,
+    outbound: Count,
+}
+
+#[derive(Default)]
+struct Count {
+    packets: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// A link whose packets are counted.
@@ -139,38 +143,42 @@ impl SwitchCore {
 
 impl Traffic {
     fn counters(&self) -> Counters {
+        let Self { inbound, outbound } = self;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
-            ("packets_in", count(&self.packets_in)),
-            ("bytes_in", count(&self.bytes_in)),
-            ("packets_out", count(&self.packets_out)),
-            ("bytes_out", count(&self.bytes_out)),
+            ("packets_in", count(&inbound.packets)),
+            ("bytes_in", count(&inbound.bytes)),
+            ("packets_out", count(&outbound.packets)),
+            ("bytes_out", count(&outbound.bytes)),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into()
     }
 }
 
-/// Counts a packet, from its Ethernet header to its ICRC.
-fn count(packet: &Packet, packets: &AtomicU64, bytes: &AtomicU64) {
-    packets.fetch_add(u64::from(packet.fragments()), Ordering::Relaxed);
-    bytes.fetch_add(packet.wire_len_total(), Ordering::Relaxed);
+impl Count {
+    fn add(&self, (packets, bytes): (u32, u64)) {
+        self.packets.fetch_add(packets.into(), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The number of packets, and their bytes from the Ethernet header to the ICRC.
+fn sizes(packet: &Packet) -> (u32, u64) {
+    (packet.fragments(), packet.wire_len_total())
 }
 
 impl Link for Counted {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        let Traffic {
-            packets_out,
-            bytes_out,
-            ..
-        } = &*self.traffic;
-        count(&packet, packets_out, bytes_out);
-        self.link.send(now, packet)
+        let sizes = sizes(&packet);
+        self.link.send(now, packet)?;
+        self.traffic.outbound.add(sizes);
+        Ok(())
     }
 
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.link.receive(now)?;
-        count(&packet, &self.traffic.packets_in, &self.traffic.bytes_in);
+        self.traffic.inbound.add(sizes(&packet));
         Some(packet)
     }
 

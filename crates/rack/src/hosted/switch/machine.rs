@@ -12,7 +12,8 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use std::sync::Arc;
 
-/// The switch and its links: to the nodes, then to foreign hosts. Those to nodes that have not joined are [`Unplugged`].
+/// The switch and its links: to the nodes, then to foreign hosts. Those to nodes that have not
+/// joined are [`Unplugged`].
 pub(in crate::hosted) struct SwitchMachine {
     pub linked: LinkedSwitch,
     pub(super) news: Arc<News>,
