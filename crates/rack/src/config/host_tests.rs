@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Address;
+use crate::config::choices::{self, Kind};
 use rackweave_base::NodeId;
 
 const HOSTED: &str = "[hosted]\nlink = 'udp'\n";
@@ -73,6 +74,22 @@ fn nodes_and_switches_have_reserved_addresses() {
             "{ip}"
         );
     }
+}
+
+/// The NIC of a foreign host checks the ICRC of single packets, whatever the links of nodes promise.
+#[test]
+fn beside_a_foreign_host_every_packet_has_its_icrc() {
+    let with = |host: &str| parse(&format!("[hosted]\nlink = 'shared-memory'\n{host}")).unwrap();
+    let both = |config: &RackConfig, kind| {
+        let packets = choices::train_max(config, kind).value;
+        (choices::icrc(config, kind).value, packets)
+    };
+    let (alone, beside) = (with(""), with(&whole("127.0.0.1:4800")));
+    assert_eq!(both(&alone, Kind::Hosted), (false, 32));
+    assert_eq!(both(&beside, Kind::Hosted), (true, 1));
+    assert_eq!(both(&beside, Kind::Embedded), (false, 32));
+    let why = choices::icrc(&beside, Kind::Hosted).why;
+    assert_eq!(why, "the NIC of host linux0 checks it");
 }
 
 #[track_caller]
