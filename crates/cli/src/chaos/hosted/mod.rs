@@ -1,6 +1,6 @@
 //! Chaos on hosted racks: each seed starts its own rack of processes and programs that join it. The
 //! programs use pages, an index, sequencers, messages and flows at once, while processes of all
-//! kinds are killed, stopped, slowed and restarted; then everything has to work.
+//! kinds are killed, stopped, slowed, restarted and cut off; then everything has to work.
 //!
 //! A call may fail, with an error that says what happened. Every process records its calls in a
 //! journal ([`journal`]); the checkers of the simulated campaigns [`judge`] them. No call may hang,
@@ -11,6 +11,7 @@
 //! [`plan`] draws links and faults of a seed, [`running`] has its processes, [`objects`] makes what
 //! the programs share, [`program`] is the process of a program.
 
+mod cable;
 mod hinder;
 mod journal;
 mod judge;
@@ -219,6 +220,13 @@ fn act(
                 report.count("stops", 1);
                 sleep(span, running)?;
                 running.signal(victim, Signal::CONT);
+            }
+            Deed::Cut(span) => {
+                running.note(victim, false);
+                running.cut(victim, true);
+                report.count("cuts", 1);
+                sleep(span, running)?;
+                running.cut(victim, false);
             }
             Deed::Restart(absent) => {
                 if !matches!(victim, Victim::Program(_)) {

@@ -53,6 +53,13 @@ struct Delays {
     at: Instant,
 }
 
+impl Delays {
+    /// What is not deducted yet.
+    fn left(&self) -> Time {
+        self.total.saturating_sub(self.at.elapsed() / 4)
+    }
+}
+
 /// A node's shared memory.
 pub(in crate::hosted) struct Shared {
     pub arena: Arc<Arena>,
@@ -112,14 +119,12 @@ impl Member {
             return Err("it has gone".into());
         }
         let asked = Instant::now();
-        let reply = connection
-            .request(request, self.patience)
-            .map_err(|error| {
-                let why = error.to_string();
-                let _first = self.cause.set(why.clone());
-                self.alive.store(false, Ordering::Relaxed);
-                why
-            })?;
+        let reply = connection.request(request, self.limit()).map_err(|error| {
+            let why = error.to_string();
+            let _first = self.cause.set(why.clone());
+            self.alive.store(false, Ordering::Relaxed);
+            why
+        })?;
         // A heartbeat that is answered late delays waiting threads as well. Requests are sent one
         // after the other, so no time is counted twice.
         let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
@@ -160,13 +165,25 @@ impl Member {
         })
     }
 
+    /// Time limit for the reply to the next request: if others wait for it, what the delays so far
+    /// have left of the patience.
+    fn limit(&self) -> Time {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return self.patience;
+        }
+        let delays = self.delays.lock().expect("no holder panics");
+        self.patience.saturating_sub(delays.left()) + self.unnoticed()
+    }
+
+    /// On a busy machine any reply may take so long.
+    fn unnoticed(&self) -> Time {
+        self.patience / 64
+    }
+
     /// Counts a delay. Returns whether the node's delays have become too long.
     fn count(&self, took: Time) -> bool {
         let mut delays = self.delays.lock().expect("no holder panics");
-        let deducted = delays.at.elapsed() / 4;
-        // On a busy machine any reply may take so long.
-        let slow = took.saturating_sub(self.patience / 64);
-        delays.total = delays.total.saturating_sub(deducted) + slow;
+        delays.total = delays.left() + took.saturating_sub(self.unnoticed());
         delays.at = Instant::now();
         delays.total > self.patience
     }
@@ -192,7 +209,9 @@ impl SwitchCore {
         let mut seen = 0;
         let why = loop {
             if self.is_stopped() {
-                // It rejoins when a switch is running again.
+                // It rejoins when a switch is running again. An operation that needs it, such as the
+                // restoring of an earlier state, ends before: it would take the node for dead.
+                drop(self.controller.lock().expect("no holder panics"));
                 let _ = member.ask(&NodeRequest::Farewell);
                 break None;
             }

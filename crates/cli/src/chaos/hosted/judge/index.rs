@@ -64,9 +64,9 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
                 }
             }
             IndexEvent::Restarted(node, low, last) => {
-                // Without a fault nothing may be lost.
-                if let Some(begun) = faults.remove(node) {
-                    history.restarted(now, begun, *low..=*last, Vec::new(), true);
+                // Without a fault nothing may be lost. A restart whose reply was lost is repeated.
+                if let Some(begun) = faults.get(node) {
+                    history.restarted(now, *begun, *low..=*last, Vec::new(), true);
                 }
             }
         }

@@ -111,7 +111,10 @@ impl HostedRackRun {
     /// Records what is about to be done to a process.
     pub fn note(&mut self, victim: Victim, is_death: bool) {
         let fault = match victim {
-            Victim::Switch if is_death => Fault::SwitchDies,
+            Victim::Switch if is_death => {
+                self.is_switch_dead = true;
+                Fault::SwitchDies
+            }
             Victim::Switch => Fault::SwitchStops,
             Victim::Node(at) => Fault::Node(at as u16),
             Victim::Program(number) => {
