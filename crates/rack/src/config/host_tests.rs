@@ -76,7 +76,7 @@ fn nodes_and_switches_have_reserved_addresses() {
     }
 }
 
-/// The NIC of a foreign host checks the ICRC of single packets, whatever the links of nodes promise.
+/// The NIC of a foreign host checks the ICRC of each packet, whatever the links of nodes promise.
 #[test]
 fn beside_a_foreign_host_every_packet_has_its_icrc() {
     let with = |host: &str| parse(&format!("[hosted]\nlink = 'shared-memory'\n{host}")).unwrap();
