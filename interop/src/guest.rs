@@ -4,7 +4,7 @@ use crate::failure::{Doing, Failure, Outcome};
 use crate::guest_node::GuestNode;
 use rackweave_base::MacAddr;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +17,28 @@ const LIFE: u32 = 600;
 
 /// Maximum time until it has booted.
 const BOOT: Duration = Duration::from_secs(90);
+
+/// The UDP ports of this host by which a guest's VXLAN device and a switch reach each other.
+#[derive(Clone, Copy)]
+pub struct Tunnel {
+    /// Where the switch receives.
+    pub switch: u16,
+    /// The one that leads to the guest's device.
+    pub guest: u16,
+}
+
+impl Tunnel {
+    /// Two free ports.
+    pub fn find() -> Outcome<Self> {
+        let bind = || UdpSocket::bind(("127.0.0.1", 0)).doing("looking for a free UDP port");
+        let sockets = [bind()?, bind()?];
+        let port = |socket: &UdpSocket| Ok(socket.local_addr().doing("a UDP port")?.port());
+        Ok(Self {
+            switch: port(&sockets[0])?,
+            guest: port(&sockets[1])?,
+        })
+    }
+}
 
 /// The folders with the parts of a guest.
 pub struct Folders {
@@ -42,14 +64,20 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts a guest. Must be called on a thread that lives as long as the guest should.
-    pub fn start(folders: &Folders, id: u8) -> Outcome<Self> {
+    /// Starts a guest, with a VXLAN device at the end of `tunnel`, if there is one. Must be called
+    /// on a thread that lives as long as the guest should.
+    pub fn start(folders: &Folders, id: u8, tunnel: Option<Tunnel>) -> Outcome<Self> {
         let port = free_port()?;
         let arguments = [ETHERNET_MTU.to_string(), port.to_string(), LIFE.to_string()];
         let [mtu, port_text, life] = &arguments;
         let process = Command::new(folders.interop.join("boot-vm"))
             .args([&folders.images, &folders.records, &folders.sockets])
             .args([&id.to_string(), mtu, port_text, life])
+            .args(
+                tunnel
+                    .into_iter()
+                    .flat_map(|it| [it.switch.to_string(), it.guest.to_string()]),
+            )
             .stdin(Stdio::null())
             .spawn()
             .doing("starting boot-vm")?;
@@ -114,12 +142,22 @@ impl Drop for Guest {
 
 /// The IP address of a guest.
 pub fn ip(guest: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 77, 0, guest)
+    Ipv4Addr::new(10, 78, 0, guest)
 }
 
 /// The Ethernet address of a guest.
 pub fn mac(guest: u8) -> MacAddr {
     MacAddr([0x52, 0x54, 0, 0x77, 0, guest])
+}
+
+/// The IP address of a guest's VXLAN device.
+pub fn tunnel_ip(guest: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, 1, guest)
+}
+
+/// The Ethernet address of a guest's VXLAN device.
+pub fn tunnel_mac(guest: u8) -> MacAddr {
+    MacAddr([0x52, 0x54, 0, 0x79, 0, guest])
 }
 
 /// An IP address in the form that `rdma` prints.

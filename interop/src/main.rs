@@ -1,7 +1,7 @@
 //! The interoperability suite: this project's NIC and switch against the RoCE stack of Linux, which
 //! runs in emulated machines. `interop/run` builds what is needed and starts this program.
 //!
-//! Start reading at `nic_tests` and `flow_tests`.
+//! Start reading at `nic_tests`, `flow_tests` and `hosted_tests`.
 
 mod cable;
 mod captures;
@@ -10,6 +10,7 @@ mod failure;
 mod flow_tests;
 mod guest;
 mod guest_node;
+mod hosted_tests;
 mod nic_tests;
 mod pattern;
 mod suite;
@@ -17,7 +18,7 @@ mod test_node;
 
 use cable::Cable;
 use failure::{Failure, FailureContext, Outcome};
-use guest::{Folders, Guest};
+use guest::{Folders, Guest, Tunnel};
 use rackweave_base::{Memory, PortId, Rng};
 use rackweave_link::{CaptureOptions, SharedCapture};
 use rackweave_wire::Rewrite;
@@ -100,7 +101,11 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
     println!("seed {}", arguments.seed);
     let mut rng = Rng::new(arguments.seed);
     let mut suite = Suite::new(arguments.filter.clone());
-    let mut guests = [Guest::start(folders, 1)?, Guest::start(folders, 2)?];
+    let tunnel = Tunnel::find()?;
+    let mut guests = [
+        Guest::start(folders, 1, Some(tunnel))?,
+        Guest::start(folders, 2, None)?,
+    ];
     for guest in &mut guests {
         guest.wait_ready()?;
     }
@@ -112,6 +117,10 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
             &mut suite, label, rewrite, &guests, folders, rng,
         )?);
     }
+    let rng = rng.fork("hosted");
+    files.push(hosted_tests::run(
+        &mut suite, &guests[0], tunnel, folders, rng,
+    )?);
     if arguments.keep {
         wait_for_enter(&guests);
     }

@@ -44,14 +44,15 @@ pub struct CaptureReport {
 
 impl Recording {
     /// Starts a capture in a new file at `path`. Its interfaces are the switch's ports, named after
-    /// the nodes.
+    /// the nodes and foreign hosts.
     ///
     /// # Errors
     /// If the file cannot be created.
     pub fn start(path: &Path, config: &RackConfig, memory: &Memory) -> Result<Self, CliError> {
-        let ports = config.node.iter().map(|node| node.name.clone()).collect();
+        let nodes = config.node.iter().map(|node| node.name.clone());
+        let hosts = config.host.iter().map(|host| host.name.clone());
         let options = CaptureOptions {
-            ports,
+            ports: nodes.chain(hosts).collect(),
             bytes_max: None,
         };
         Ok(Self {

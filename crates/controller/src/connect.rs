@@ -1,7 +1,7 @@
 //! Connections from node to node, through the forwarding switch.
 
 use crate::{Fabric, LaneError, Site};
-use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_base::{Duration, NodeId, Psn, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,31 @@ impl Default for PairAttributes {
     }
 }
 
+impl PairAttributes {
+    /// The transitions that connect a queue pair in state Reset to `peer`, whose first request has
+    /// `peer_psn`; its own first one has `own_psn`.
+    pub fn steps(&self, peer: Peer, own_psn: Psn, peer_psn: Psn) -> [QpModify; 3] {
+        [
+            QpModify::Init,
+            QpModify::ReadyToReceive(ReceiveSide {
+                peer,
+                psn: peer_psn,
+                mtu: self.mtu,
+                access: self.access,
+                reads_in_flight_max: self.reads_in_flight_max,
+                rnr_wait: self.rnr_wait,
+            }),
+            QpModify::ReadyToSend(SendSide {
+                psn: own_psn,
+                timeout: self.timeout,
+                retries: self.retries,
+                rnr_retries: self.rnr_retries,
+                reads_in_flight_max: self.reads_in_flight_max,
+            }),
+        ]
+    }
+}
+
 impl Fabric {
     /// Connects two queue pairs that are in state Reset; afterwards both are ready to send.
     ///
@@ -71,24 +96,7 @@ impl Fabric {
             (b, b_qpn, peer(a, a_qpn)?, b_psn, a_psn),
         ];
         for (node, qpn, peer, own_psn, peer_psn) in ends {
-            let steps = [
-                QpModify::Init,
-                QpModify::ReadyToReceive(ReceiveSide {
-                    peer,
-                    psn: peer_psn,
-                    mtu: attributes.mtu,
-                    access: attributes.access,
-                    reads_in_flight_max: attributes.reads_in_flight_max,
-                    rnr_wait: attributes.rnr_wait,
-                }),
-                QpModify::ReadyToSend(SendSide {
-                    psn: own_psn,
-                    timeout: attributes.timeout,
-                    retries: attributes.retries,
-                    rnr_retries: attributes.rnr_retries,
-                    reads_in_flight_max: attributes.reads_in_flight_max,
-                }),
-            ];
+            let steps = attributes.steps(peer, own_psn, peer_psn);
             let mut result = Err(LaneError::NoNode(node));
             site.node(node, &mut |verbs| {
                 result = steps

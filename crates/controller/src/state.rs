@@ -60,7 +60,8 @@ impl Controller {
     /// Takes over the state of another controller with the same sizes of tables, and the active
     /// plan of its index. This controller has set up nothing yet. No node is asked and no switch
     /// changed. The state has to be saved again before [`Self::resume`]: sequencers have reserved
-    /// more numbers.
+    /// more numbers, and the directory of pages the numbers of its next rebuilds. So a controller
+    /// that dies while it resumes has given nodes no number that the next one uses again.
     pub fn restore(
         &mut self,
         fabric: FabricState,
@@ -82,6 +83,7 @@ impl Controller {
         (self.pages, self.sequencers, self.names) = (pages, sequencers, names);
         self.index.restore(index, plan);
         self.reserve_for_restart();
+        self.reserve_rebuilds();
     }
 
     /// Sets up everything of a restored state again, at nodes that have kept what they had. The

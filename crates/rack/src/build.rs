@@ -49,6 +49,14 @@ pub enum RackError {
     /// The node is in another process.
     #[error("node {0:?} is in another process")]
     Elsewhere(String),
+    /// There is no such foreign host, or it is out of reach.
+    #[error("no foreign host {name:?}: {why}")]
+    NoForeignHost {
+        /// The requested name.
+        name: String,
+        /// The cause.
+        why: String,
+    },
     /// The running rack could not be joined.
     #[error("{0}")]
     NotJoined(String),
@@ -98,6 +106,19 @@ impl Address {
             ip: Ipv4Addr::new(10, 77, high, low),
             port: PortId(node.0),
         }
+    }
+
+    /// The address of a foreign host, by its position in the configuration: its ports follow those
+    /// of the nodes.
+    #[cfg(feature = "hosted")]
+    pub(crate) fn of_host(config: &RackConfig, at: usize) -> (NodeId, NodeAddress) {
+        let (host, number) = (&config.host[at], (config.node.len() + at) as u16);
+        let address = NodeAddress {
+            mac: host.mac,
+            ip: host.ip,
+            port: PortId(number),
+        };
+        (NodeId(number), address)
     }
 
     /// The addresses of all nodes.
@@ -308,7 +329,7 @@ pub(crate) fn build_switch(
     switch_config: SwitchConfig,
 ) -> Result<(Switch<Pipeline>, PipelineConfig), RackError> {
     let switch_config = SwitchConfig {
-        ports: config.node.len() as u16,
+        ports: (config.node.len() + config.host.len()) as u16,
         ..switch_config
     };
     let pipeline = pipeline_config(config, kind);

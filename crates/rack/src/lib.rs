@@ -43,5 +43,8 @@ pub use index::{
     SharedDatagramServer, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
-pub use rack::{Backend, NamedService, Node, ProcessError, Rack, RackBuilder};
+pub use rack::{
+    Backend, ForeignEnd, ForeignError, ForeignHost, NamedService, Node, ProcessError, Rack,
+    RackBuilder,
+};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

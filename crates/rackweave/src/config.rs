@@ -25,7 +25,7 @@
 pub use rackweave_rack::RackConfig;
 pub use rackweave_rack::RackError;
 pub use rackweave_rack::config::{
-    BudgetName, CheckPolicy, ConfigError, Endianness, FaultSection, FlowSection, HostedSection,
-    IcrcMethod, LinkKind, LinkSection, Medium, NicSection, NodeConfig, NodeFaults, Role,
-    SecurityKind, StoreConfig, StoreError, SwitchSection, TopologyName, TransferSection,
+    BudgetName, CheckPolicy, ConfigError, Endianness, FaultSection, FlowSection, HostConfig,
+    HostedSection, IcrcMethod, LinkKind, LinkSection, Medium, NicSection, NodeConfig, NodeFaults,
+    Role, SecurityKind, StoreConfig, StoreError, SwitchSection, TopologyName, TransferSection,
 };

@@ -7,5 +7,6 @@
 //! protected.
 
 pub use rackweave_rack::hosted::{
-    FlowStatus, HostedError, HostedFlow, HostedRack, JobStatus, NodeStatus, RackStatus, RingName,
+    FlowStatus, HostStatus, HostedError, HostedFlow, HostedRack, JobStatus, NodeStatus, RackStatus,
+    RingName,
 };

@@ -4,8 +4,9 @@
 //! rack, and rests when nothing happens. [`NodeAccess`] adds the node at which this happens and the
 //! node's [`Verbs`]; [`Node`](crate::Node) implements it. State machines that never wait, such as
 //! [`rpc`](crate::rpc) clients, are polled with these verbs.
-//! [`Rack::connect`](crate::Rack::connect) connects two queue pairs. Names and rules follow the
-//! InfiniBand Architecture Specification 1.4, chapters 10 and 11.
+//! [`Rack::connect`](crate::Rack::connect) connects two queue pairs, and a [`ForeignHost`] connects
+//! one to a machine beside a rack of processes. Names and rules follow the InfiniBand Architecture
+//! Specification 1.4, chapters 10 and 11.
 //!
 //! ```
 //! use rackweave::Rack;
@@ -23,9 +24,10 @@
 //! # }
 //! ```
 
-pub use rackweave_base::{Lkey, Qpn, Rkey};
+pub use rackweave_base::{Lkey, MacAddr, Psn, Qpn, Rkey};
 pub use rackweave_controller::LaneError;
 pub use rackweave_controller::connect::PairAttributes;
+pub use rackweave_rack::{ForeignEnd, ForeignError, ForeignHost};
 pub use rackweave_verbs::{
     Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Mtu,
     NodeAccess, Operation, PdId, Peer, PostError, Progress, QpCapabilities, QpError, QpModify,

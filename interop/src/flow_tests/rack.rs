@@ -29,7 +29,7 @@ pub const OURS: [NodeId; 2] = [NodeId(2), NodeId(3)];
 
 const SWITCH: SwitchAddress = SwitchAddress {
     mac: MacAddr([2, 0, 0, 0x77, 0, 254]),
-    ip: Ipv4Addr::new(10, 77, 0, 254),
+    ip: Ipv4Addr::new(10, 78, 0, 254),
 };
 
 fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
@@ -160,7 +160,7 @@ impl Rack {
             let last = node.0 as u8 + 200;
             let (mac, ip) = (
                 MacAddr([2, 0, 0, 0x77, 0, last]),
-                Ipv4Addr::new(10, 77, 0, last),
+                Ipv4Addr::new(10, 78, 0, last),
             );
             let rng = rng.fork(&format!("nic {}", node.0));
             let (near, far) = in_process::pair(256);

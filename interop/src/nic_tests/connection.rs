@@ -2,7 +2,7 @@
 //! end in the same way.
 
 use super::ends::{Ours, Theirs};
-use super::host::Host;
+use super::our_nic::OurNic;
 use crate::failure::{Outcome, expect_eq};
 use crate::guest_node::GuestNode;
 use rackweave_base::{Duration, Rng};
@@ -110,17 +110,17 @@ pub struct Connection<'a> {
 impl<'a> Connection<'a> {
     /// Makes regions and queue pairs at both ends and connects them.
     pub fn open(
-        host: &'a Host,
+        nic: &'a dyn OurNic,
         node: &'a mut GuestNode,
         rng: &mut Rng,
         setup: &Setup,
     ) -> Outcome<Self> {
-        let mut ours = Ours::make(host, setup)?;
+        let ours = Ours::make(nic, setup)?;
         let mut theirs = Theirs::make(node, setup)?;
         let mut psn = || rng.below(1 << 24) as u32;
         let (our_psn, their_psn) = (psn(), psn());
-        ours.connect(setup, theirs.peer(), our_psn, their_psn)?;
-        theirs.connect(setup, ours.qpn(), their_psn, our_psn)?;
+        ours.connect(setup, &theirs, our_psn, their_psn)?;
+        theirs.connect(setup, &ours, their_psn, our_psn)?;
         Ok(Self { ours, theirs })
     }
 

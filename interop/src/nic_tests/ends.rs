@@ -1,17 +1,19 @@
 //! The two ends of a connection: a queue pair of this project's NIC, and one of the guest's.
 
 use super::connection::{Action, Done, REGION_LEN, Remote, Setup};
-use super::host::{Host, IP};
+use super::our_nic::OurNic;
 use crate::driver::wait_for;
 use crate::failure::{Failure, Outcome, expect};
-use crate::guest::{self, gid};
+use crate::guest::gid;
 use crate::guest_node::{GuestNode, letters};
 use crate::pattern::{GUARD, pattern};
 use rackweave_base::{Duration, Psn, Qpn, Rkey};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_verbs::{
-    CompletionOpcode, CompletionStatus, CqId, Operation, Peer, QpCapabilities, QpModify, QpState,
-    ReceiveRequest, ReceiveSide, Region, SendSide, Verbs, WorkRequest,
+    CompletionOpcode, CompletionStatus, CqId, Operation, QpCapabilities, QpState, ReceiveRequest,
+    Region, WorkRequest,
 };
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
 /// Number of requests that either queue of a queue pair holds.
@@ -30,7 +32,7 @@ const RNR_WAIT: Duration = Duration::from_micros(10_240);
 
 /// This project's end.
 pub struct Ours<'a> {
-    host: &'a Host,
+    nic: &'a dyn OurNic,
     region: Region,
     cq: CqId,
     qpn: Qpn,
@@ -47,23 +49,23 @@ pub struct Theirs<'a> {
 
 impl<'a> Ours<'a> {
     /// Creates a queue pair and a region.
-    pub fn make(host: &'a Host, setup: &Setup) -> Outcome<Self> {
-        let region = host.region(REGION_LEN as usize, setup.region)?;
+    pub fn make(nic: &'a dyn OurNic, setup: &Setup) -> Outcome<Self> {
+        let region = nic.region(REGION_LEN as usize, setup.region)?;
         let capabilities = QpCapabilities {
             send_max: QUEUE,
             receive_max: QUEUE,
             segments_max: 1,
         };
-        let (cq, qpn) = host.with(|test_node| {
-            let nic = &mut test_node.nic;
-            let cq = nic.create_cq(2 * QUEUE);
+        let pd = nic.pd();
+        let (cq, qpn) = nic.with(|verbs| {
+            let cq = verbs.create_cq(2 * QUEUE);
             let cq = cq.map_err(|error| Failure::refused("our completion queue", error))?;
-            let qpn = nic.create_qp(host.pd(), cq, cq, capabilities);
+            let qpn = verbs.create_qp(pd, cq, cq, capabilities);
             let qpn = qpn.map_err(|error| Failure::refused("our queue pair", error))?;
             Ok((cq, qpn))
         })?;
         Ok(Self {
-            host,
+            nic,
             region,
             cq,
             qpn,
@@ -72,34 +74,25 @@ impl<'a> Ours<'a> {
     }
 
     /// From Reset to ReadyToSend.
-    pub fn connect(&mut self, setup: &Setup, peer: Peer, psn: u32, peer_psn: u32) -> Outcome {
-        let receive = ReceiveSide {
-            peer,
-            psn: Psn::new(peer_psn),
+    pub fn connect(&self, setup: &Setup, theirs: &Theirs<'_>, psn: u32, peer_psn: u32) -> Outcome {
+        let attributes = PairAttributes {
             mtu: setup.mtu,
             access: setup.qp,
             reads_in_flight_max: READS,
-            rnr_wait: RNR_WAIT,
-        };
-        let send = SendSide {
-            psn: Psn::new(psn),
             timeout: setup.timeout,
             retries: 7,
             rnr_retries: setup.rnr_retries,
-            reads_in_flight_max: READS,
+            rnr_wait: RNR_WAIT,
         };
-        let steps = [
-            QpModify::Init,
-            QpModify::ReadyToReceive(receive),
-            QpModify::ReadyToSend(send),
-        ];
-        self.host.with(|test_node| {
-            for step in steps {
-                let done = test_node.nic.modify_qp(self.qpn, step);
-                done.map_err(|error| Failure::refused("connecting our queue pair", error))?;
-            }
-            Ok(())
-        })
+        let own = (self.qpn, Psn::new(psn));
+        let peer = (Qpn(theirs.qpn as u32), Psn::new(peer_psn));
+        self.nic
+            .connect(own, theirs.node.guest(), peer, &attributes)
+    }
+
+    /// The address of this NIC.
+    pub fn ip(&self) -> Ipv4Addr {
+        self.nic.ip()
     }
 
     /// The number of this queue pair.
@@ -180,7 +173,7 @@ impl<'a> Ours<'a> {
         self.posted += 1;
         let segments = [self.region.segment(offset, len)];
         let request = WorkRequest::new(self.posted, operation, &segments);
-        let posted = self.host.with(|s| s.nic.post_send(self.qpn, request));
+        let posted = self.nic.with(|verbs| verbs.post_send(self.qpn, request));
         posted.map_err(|error| Failure::refused("posting our request", error))
     }
 
@@ -189,7 +182,7 @@ impl<'a> Ours<'a> {
         self.posted += 1;
         let segments = [self.region.segment(offset, len)];
         let request = ReceiveRequest::new(self.posted, &segments);
-        let posted = self.host.with(|s| s.nic.post_receive(self.qpn, request));
+        let posted = self.nic.with(|verbs| verbs.post_receive(self.qpn, request));
         posted.map_err(|error| Failure::refused("posting our receive", error))
     }
 
@@ -198,7 +191,7 @@ impl<'a> Ours<'a> {
         let limit = std::time::Duration::from_secs_f64(seconds);
         let mut found = Vec::new();
         let poll = || {
-            let count = self.host.with(|s| s.nic.poll_cq(self.cq, 1, &mut found));
+            let count = self.nic.with(|verbs| verbs.poll_cq(self.cq, 1, &mut found));
             (count > 0).then(|| found[0])
         };
         let done = wait_for(limit, poll)
@@ -217,22 +210,21 @@ impl<'a> Ours<'a> {
 
     /// Whether this queue pair is in error.
     pub fn is_broken(&self) -> bool {
-        self.host.with(|s| s.nic.qp_state(self.qpn)) == Some(QpState::Error)
+        self.nic.with(|verbs| verbs.qp_state(self.qpn)) == Some(QpState::Error)
     }
 
     /// A counter of this project's NIC.
     pub fn counter(&self, name: &str) -> u64 {
-        self.host.counter(name)
+        self.nic.counter(name)
     }
 }
 
 impl Drop for Ours<'_> {
     fn drop(&mut self) {
-        self.host.with(|test_node| {
-            let nic = &mut test_node.nic;
-            nic.destroy_qp(self.qpn).expect("made by `make`");
-            nic.destroy_cq(self.cq).expect("its queue pair is gone");
-            nic.deregister(&self.region);
+        self.nic.with(|verbs| {
+            verbs.destroy_qp(self.qpn).expect("made by `make`");
+            verbs.destroy_cq(self.cq).expect("its queue pair is gone");
+            verbs.deregister(&self.region);
         });
     }
 }
@@ -256,8 +248,8 @@ impl<'a> Theirs<'a> {
     }
 
     /// From Reset to ReadyToSend.
-    pub fn connect(&mut self, setup: &Setup, peer: Qpn, psn: u32, peer_psn: u32) -> Outcome {
-        let (qpn, peer, gid) = (self.qpn, peer.0, gid(IP));
+    pub fn connect(&mut self, setup: &Setup, ours: &Ours<'_>, psn: u32, peer_psn: u32) -> Outcome {
+        let (qpn, peer, gid) = (self.qpn, ours.qpn().0, gid(ours.ip()));
         let (mtu, letters, rnr) = (setup.mtu.bytes(), letters(setup.qp), setup.rnr_retries);
         self.node.ask(&format!("init {qpn}"))?;
         self.node.ask(&format!(
@@ -266,16 +258,6 @@ impl<'a> Theirs<'a> {
         self.node
             .ask(&format!("rts {qpn} {psn} {GUEST_TIMEOUT} 7 {rnr} {READS}"))?;
         Ok(())
-    }
-
-    /// The guest's queue pair, in the form that this project's NIC needs.
-    pub fn peer(&self) -> Peer {
-        let guest = self.node.guest();
-        Peer {
-            mac: guest::mac(guest),
-            ip: guest::ip(guest),
-            qpn: Qpn(self.qpn as u32),
-        }
     }
 
     /// The guest's region, in the form that this project's requests use.

@@ -1,17 +1,20 @@
 //! This project's NIC in real time, at one end of the cable to a guest.
 
+use super::our_nic::{OurNic, QueuePair};
 use crate::cable::Cable;
 use crate::driver::{Driver, wait_for};
 use crate::failure::{Failure, Outcome};
+use crate::guest;
 use crate::test_node::TestNode;
 use rackweave_base::{MacAddr, Memory, Rng};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Resolution;
-use rackweave_verbs::{Access, PdId, Region, Verbs};
+use rackweave_verbs::{PdId, Peer, Verbs};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The address of this project's NIC.
-pub const IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 200);
+/// The addresses of this project's NIC.
+const IP: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 200);
 const MAC: MacAddr = MacAddr([2, 0, 0, 0x77, 0, 200]);
 
 /// This project's NIC, run by a thread.
@@ -38,19 +41,6 @@ impl Host {
         self.driver.with(act)
     }
 
-    /// A region of `len` zero bytes.
-    pub fn region(&self, len: usize, access: Access) -> Outcome<Region> {
-        let block = self.memory.allocate(len);
-        let block = block.map_err(|error| Failure::refused("our memory", error))?;
-        let made = self.with(|test_node| test_node.nic.register(self.pd, block, access));
-        made.map_err(|error| Failure::refused("our region", error))
-    }
-
-    /// The protection domain of all regions.
-    pub fn pd(&self) -> PdId {
-        self.pd
-    }
-
     /// Resolves the Ethernet address of `ip`.
     pub fn resolve(&self, ip: Ipv4Addr) -> Outcome<MacAddr> {
         let limit = Duration::from_secs(5);
@@ -61,9 +51,44 @@ impl Host {
         let unknown = || Failure::Timeout(format!("an answer to ARP for {ip}"));
         wait_for(limit, resolve).ok_or_else(unknown)
     }
+}
 
-    /// One of the NIC's counters.
-    pub fn counter(&self, name: &str) -> u64 {
+impl OurNic for Host {
+    fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) {
+        self.with(|test_node| act(&mut test_node.nic));
+    }
+
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn pd(&self) -> PdId {
+        self.pd
+    }
+
+    fn ip(&self) -> Ipv4Addr {
+        IP
+    }
+
+    fn connect(
+        &self,
+        (qpn, psn): QueuePair,
+        guest: u8,
+        (their_qpn, their_psn): QueuePair,
+        attributes: &PairAttributes,
+    ) -> Outcome {
+        let peer = Peer {
+            mac: guest::mac(guest),
+            ip: guest::ip(guest),
+            qpn: their_qpn,
+        };
+        let mut steps = attributes.steps(peer, psn, their_psn).into_iter();
+        let nic: &dyn OurNic = self;
+        nic.with(|verbs| steps.try_for_each(|step| verbs.modify_qp(qpn, step)))
+            .map_err(|error| Failure::refused("connecting our queue pair", error))
+    }
+
+    fn counter(&self, name: &str) -> u64 {
         self.with(|test_node| {
             let found = test_node.nic.counters().iter().find(|&(n, _)| n == name);
             found.map_or(0, |(_, count)| count)

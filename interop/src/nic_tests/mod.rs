@@ -5,12 +5,13 @@
 
 mod access;
 mod atomics;
-mod connection;
+pub mod connection;
 mod ends;
 pub mod host;
 mod loss;
+pub mod our_nic;
 mod receiver;
-mod transfers;
+pub mod transfers;
 
 use crate::failure::{Outcome, expect_eq};
 use crate::guest;
@@ -37,7 +38,8 @@ impl Bench<'_> {
     }
 }
 
-fn direction(requester: Side) -> &'static str {
+/// The direction of a requester's requests, for names of tests.
+pub fn direction(requester: Side) -> &'static str {
     match requester {
         Side::Ours => "ours to guest",
         Side::Guest => "guest to ours",

@@ -121,6 +121,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
             "controller",
             "link",
             "endpoint",
+            "rack",
         ],
         "the interoperability suite joins the machines with a peer that is not ours",
     ),

@@ -59,6 +59,12 @@ impl Processes {
         self.children[at].as_mut()
     }
 
+    /// Adds an argument to those that start a process.
+    pub fn add_argument(&mut self, at: usize, name: &str, value: impl ToString) {
+        let args = &mut self.recipes[at].args;
+        args.extend([name.into(), value.to_string().into()]);
+    }
+
     /// Adds a process that is no node, or gives one another recipe. Returns its number.
     pub fn set(&mut self, at: Option<usize>, recipe: Recipe) -> usize {
         match at {

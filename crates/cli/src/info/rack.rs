@@ -25,6 +25,7 @@ pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
         "switch_counters": {},
         "refused": {},
         "nodes": [],
+        "hosts": [],
     }));
     match HostedRack::connect(config) {
         Ok(mut rack) => found.extend(status(&mut rack)?),
@@ -41,6 +42,7 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
         pid,
         up_seconds,
         nodes,
+        hosts,
         switch_counters,
         refused,
         lanes_used,
@@ -62,6 +64,7 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
         "switch_counters": switch_counters,
         "refused": refused,
         "nodes": nodes,
+        "hosts": hosts,
     })))
 }
 

@@ -1,5 +1,6 @@
 //! The demo between two network namespaces: the switch and each node share only Ethernet interfaces
-//! of the usual MTU, and RoCE is carried by AF_PACKET sockets, or in VXLAN.
+//! of the usual MTU, and RoCE is carried by AF_PACKET sockets, or in VXLAN. A third namespace is a
+//! foreign host.
 
 use std::path::Path;
 use std::process::Command;
@@ -59,5 +60,8 @@ fn demo_between_namespaces(link: &str) {
         .lines()
         .filter(|line| line.contains(" yes ") && line.contains(" 1024 "));
     assert_eq!(mtu.count(), 1, "{err}");
+    // The foreign host has learned the switch's address from the switch.
+    let learned = err.contains("foreign host: 10.77.255.254 dev ");
+    assert!(learned, "{err}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -46,6 +46,20 @@ impl Controller {
         }
     }
 
+    /// Skips the numbers of the rebuilds that another controller may have begun before it died
+    /// without having saved them: that of its own restart, and if entries are in the memory of a
+    /// server, those of servers that died or returned.
+    pub(crate) fn reserve_rebuilds(&mut self) {
+        let Some(registry) = &mut self.pages else {
+            return;
+        };
+        let spec = &registry.spec;
+        registry.restarts += match spec.fallback.iter().chain(&spec.standbys).count() {
+            0 => 1,
+            servers => (2 + servers + spec.stores.len()) as u64,
+        };
+    }
+
     /// Closes every queue at every target, also those that another controller was making when it
     /// died.
     pub(crate) fn close_queues_at_targets(&self, site: &mut dyn Site) {

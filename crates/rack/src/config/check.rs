@@ -98,6 +98,24 @@ pub enum ConfigError {
          switch_interface = \"...\" (the switch's) in its [[node]]"
     )]
     NoInterface(String),
+    /// A foreign host beside a rack in one process.
+    #[error(
+        "host {0:?} is a machine beside a rack of processes, and this rack is in one process; add \
+         a section [hosted], or remove its [[host]]"
+    )]
+    HostAlone(String),
+    /// A foreign host without a link to the switch, or with two.
+    #[error(
+        "host {0:?} has no link, or two: say udp = \"ADDRESS:PORT\" (of its VXLAN device) or \
+         switch_interface = \"...\" (the switch's Ethernet interface to it) in its [[host]]"
+    )]
+    HostLink(String),
+    /// A foreign host in a rack whose packets have codes.
+    #[error(
+        "host {0:?} cannot make the codes of hosted.authenticate; say authenticate = false in its \
+         [[host]] to take its packets without them"
+    )]
+    HostCodes(String),
     /// The nodes do not fit the topology.
     #[error("switch.topology: {0}")]
     Topology(String),
@@ -213,6 +231,7 @@ impl RackConfig {
             node.faults.over(self.faults).check_of_node()?;
         }
 
+        self.check_hosts()?;
         let Some(hosted) = &self.hosted else {
             return Ok(());
         };

@@ -158,12 +158,12 @@ pub(crate) fn icrc(config: &RackConfig, kind: Kind) -> Choice<bool> {
     let hosted = config.hosted();
     let leaves = |node: &&NodeConfig| !node.link_kind(&hosted).shares_memory();
     if let (Kind::Hosted, Some(node)) = (kind, config.node.iter().find(leaves)) {
-        let link = node.link_kind(&hosted).name();
-        let why = format!(
-            "the {link} link of {} is no memory that both ends share",
-            node.name
-        );
+        let (link, name) = (node.link_kind(&hosted).name(), &node.name);
+        let why = format!("the {link} link of {name} is no memory that both ends share");
         return Choice::new(true, why);
+    }
+    if let (Kind::Hosted, Some(host)) = (kind, config.host.first()) {
+        return Choice::new(true, format!("the NIC of host {} checks it", host.name));
     }
     Choice::new(
         false,

@@ -58,6 +58,14 @@ fn defaults(section: &str) -> toml::Table {
     let config = RackConfig {
         node: vec![node],
         guest: vec![GuestConfig::new(1)],
+        host: vec![HostConfig {
+            name: "h".into(),
+            mac: rackweave_base::MacAddr([0x52, 0, 0, 0, 0, 1]),
+            ip: std::net::Ipv4Addr::new(10, 77, 1, 1),
+            udp: None,
+            switch_interface: None,
+            authenticate: None,
+        }],
         store: vec![StoreConfig::in_memory("s", "a", 65_536)],
         hosted: Some(HostedSection::default()),
         ..RackConfig::default()
@@ -76,11 +84,14 @@ fn defaults(section: &str) -> toml::Table {
     }
 }
 
-/// Settings that a node, guests or a store cannot do without.
-const NEEDED: [(&str, &str); 6] = [
+/// Settings that a node, guests, a host or a store cannot do without.
+const NEEDED: [(&str, &str); 9] = [
     ("node", "name"),
     ("node", "role"),
     ("guest", "count"),
+    ("host", "name"),
+    ("host", "mac"),
+    ("host", "ip"),
     ("store", "name"),
     ("store", "node"),
     ("store", "bytes"),

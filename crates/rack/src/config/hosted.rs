@@ -199,6 +199,9 @@ impl RackConfig {
         for node in &mut common.node {
             (node.interface, node.switch_interface, node.udp) = (None, None, None);
         }
+        for host in &mut common.host {
+            (host.udp, host.switch_interface, host.authenticate) = (None, None, None);
+        }
         for store in &mut common.store {
             store.path = None;
         }

@@ -28,6 +28,7 @@ fn all_sections_are_known() {
         "node",
         "node.faults",
         "guest",
+        "host",
         "store",
         "switch",
         "transfer",

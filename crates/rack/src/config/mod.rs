@@ -4,14 +4,16 @@
 //! are refused with the nearest known name; values are checked before anything is built.
 //!
 //! [`RackConfig`] is the whole configuration; `sections` is about the whole rack, `node` about one
-//! node, `guest` about places for programs, `store` about the storage of pages, `faults` about
-//! injected faults, `hosted` about processes and `topology` about several switches. `check` has the
-//! rules for values, `syntax` the messages for refused text.
+//! node, `guest` about places for programs, `host` about machines beside a hosted rack, `store`
+//! about the storage of pages, `faults` about injected faults, `hosted` about processes and
+//! `topology` about several switches. `check` has the rules for values, `syntax` the messages for
+//! refused text.
 
 mod check;
 pub(crate) mod choices;
 mod faults;
 mod guest;
+mod host;
 pub(crate) mod hosted;
 pub mod nearest;
 mod node;
@@ -28,6 +30,7 @@ use std::path::Path;
 pub use check::ConfigError;
 pub use faults::{FaultSection, NodeFaults};
 pub use guest::GuestConfig;
+pub use host::HostConfig;
 pub use hosted::{HostedSection, LinkKind, SecurityKind};
 pub use node::{Endianness, NodeConfig, Role};
 pub use sections::{
@@ -55,6 +58,9 @@ pub struct RackConfig {
     /// leaves none here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guest: Vec<GuestConfig>,
+    /// Foreign hosts: machines beside a hosted rack.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<HostConfig>,
     /// Stores of pages: namespaces of NVMe targets on storage nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreConfig>,
@@ -90,6 +96,7 @@ impl Default for RackConfig {
                 NodeConfig::new("compute1", Role::Compute),
             ],
             guest: Vec::new(),
+            host: Vec::new(),
             store: Vec::new(),
             switch: SwitchSection::default(),
             transfer: TransferSection::default(),

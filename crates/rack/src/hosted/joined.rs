@@ -217,7 +217,9 @@ impl JoinedRack {
     fn asker(&self, request: &MemberRequest) -> &Joined {
         let may = |node: &&Joined| match request {
             MemberRequest::Ask(request) => request.may_be_sent_by(node.process.node()),
-            MemberRequest::Statistics | MemberRequest::Call(_) => true,
+            MemberRequest::Statistics | MemberRequest::MtuToHost(_) | MemberRequest::Call(_) => {
+                true
+            }
         };
         let mut all = self.nodes.iter().flatten();
         // If none may, the controller says so.
@@ -307,6 +309,14 @@ impl Backend for JoinedRack {
         let most = Mtu::from_bytes(self.config.nic.mtu).unwrap_or_default();
         let link = self.here(node).and_then(|joined| joined.process.mtu());
         link.map_or(most, |link| link.min(most))
+    }
+
+    fn mtu_to_host(&self, name: &str) -> Result<Mtu, String> {
+        match self.request(&MemberRequest::MtuToHost(name.to_owned())) {
+            Ok(MemberReply::MtuToHost(Some(mtu))) => Ok(mtu),
+            Ok(_) => Err("the switch does not know it".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn page_alarm(&self) -> Arc<AtomicBool> {

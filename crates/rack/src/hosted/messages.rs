@@ -18,7 +18,7 @@ use rackweave_verbs::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// The purpose that a node states in its hello.
 pub(super) const PURPOSE_NODE: &str = "node";
@@ -70,6 +70,8 @@ pub(super) struct NodeWelcome {
 pub(super) enum MemberRequest {
     Ask(Box<Request>),
     Statistics,
+    /// The MTU of the link to the foreign host of this name.
+    MtuToHost(String),
     /// For the service of this name, in any process.
     Call(ServiceCall),
 }
@@ -86,6 +88,8 @@ pub(super) struct ServiceCall {
 pub(super) enum MemberReply {
     Answer(Result<Box<Reply>, AskError>),
     Statistics(Box<RackStatistics>),
+    /// `None` if there is no such host.
+    MtuToHost(Option<Mtu>),
     Called(Result<Value, String>),
 }
 
@@ -279,6 +283,27 @@ pub struct NodeStatus {
     pub joins: u64,
 }
 
+/// The status of a foreign host of a hosted rack.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+pub struct HostStatus {
+    /// Its name.
+    pub name: String,
+    /// The Ethernet address of its NIC.
+    pub mac: String,
+    /// The IP address of its NIC.
+    pub ip: Ipv4Addr,
+    /// Its port of the switch.
+    pub port: u16,
+    /// How its packets reach the switch.
+    pub link: LinkKind,
+    /// Where the switch reaches it: the address and port of a VXLAN device, or an interface.
+    pub at: String,
+    /// The RDMA MTU of the link in bytes.
+    pub mtu: u32,
+    /// Packets and bytes at its port since the switch started.
+    pub counters: Counters,
+}
+
 /// The status of a hosted rack.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct RackStatus {
@@ -288,6 +313,8 @@ pub struct RackStatus {
     pub up_seconds: f64,
     /// Its nodes, in the order of the configuration.
     pub nodes: Vec<NodeStatus>,
+    /// Its foreign hosts, in the order of the configuration. They never join.
+    pub hosts: Vec<HostStatus>,
     /// The counters of the switch that are not zero.
     pub switch_counters: Counters,
     /// Packets and unauthenticated connections dropped at the control port, by reason.

@@ -34,7 +34,7 @@ mod switch;
 
 pub use client::HostedRack;
 pub use flow_names::{HostedFlow, RingName};
-pub use messages::{Counters, FlowStatus, JobStatus, NodeStatus, RackStatus};
+pub use messages::{Counters, FlowStatus, HostStatus, JobStatus, NodeStatus, RackStatus};
 pub use node::{Job, Jobs, NoJobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 

@@ -68,6 +68,14 @@ pub trait Backend: Send + Sync {
         Mtu::from_bytes(self.config().nic.mtu).unwrap_or_default()
     }
 
+    /// The largest MTU that the switch's link to a foreign host of the configuration carries.
+    ///
+    /// # Errors
+    /// Why that is unknown, in words.
+    fn mtu_to_host(&self, _name: &str) -> Result<Mtu, String> {
+        Err("this rack is in one process, and no machine is beside it".to_owned())
+    }
+
     /// Set by a channel to the page directory that requests a new connection.
     fn page_alarm(&self) -> Arc<AtomicBool>;
 

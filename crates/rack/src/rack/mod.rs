@@ -9,12 +9,14 @@
 mod agent;
 mod backend;
 mod builder;
+mod foreign;
 mod node;
 mod pages;
 
 pub(crate) use agent::{Agent, AgentError, LOOK_EVERY, OWN};
 pub use backend::{Backend, NamedService, ProcessError};
 pub use builder::RackBuilder;
+pub use foreign::{ForeignEnd, ForeignError, ForeignHost};
 pub use node::Node;
 
 use crate::build::RackError;

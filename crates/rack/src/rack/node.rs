@@ -1,9 +1,11 @@
 //! A node that is here.
 
+use crate::build::Address;
 use core::fmt;
 use core::task::Waker;
 use rackweave_base::{Instant, NodeId};
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// A node of a rack in this process; its holder may post work there. Clones are the same node.
@@ -28,6 +30,11 @@ impl Node {
     /// Its name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The IP address of its NIC. Its GID is the same address, mapped to IPv6.
+    pub fn ip(&self) -> Ipv4Addr {
+        Address::of_node(self.id).ip
     }
 
     /// Calls `act` with the node's verbs, and makes sure that posted work is processed.

@@ -62,12 +62,17 @@ pub enum Fault {
     Node(u16),
     /// A program is about to die, or to stop until it is declared dead.
     Death(Life),
-    /// A program is about to be requested to end. It dies if its calls do not end in time.
+    /// A program is about to be requested to end, or ends by itself. It dies if its calls do not
+    /// end in time.
     Ends(Life),
     /// A program is about to stop, for less time than it takes to be declared dead.
     Pause(Life),
     /// The switch declared a program with this number dead.
     Declared(u16),
+    /// The switch declared the node with this number dead.
+    NodeDeclared(u16),
+    /// A switch process has restored the state of an earlier one, or has left it.
+    Restored,
     /// Everything is repaired: from now on nothing may fail.
     Repaired,
 }
@@ -96,6 +101,20 @@ pub enum PageEvent {
     /// The loss of this version is about to be accepted; and whether it was.
     Accepts(u64, u64),
     Accepted(u64, bool),
+}
+
+impl MessageEvent {
+    /// The number of the connection.
+    pub fn connection(&self) -> u32 {
+        match *self {
+            Self::Opened(connection, _)
+            | Self::Sends(connection, ..)
+            | Self::Finishes(connection, _)
+            | Self::Received(connection, ..)
+            | Self::SawFinish(connection, _)
+            | Self::Ended(connection, ..) => connection,
+        }
+    }
 }
 
 impl PageEvent {
@@ -163,8 +182,9 @@ pub enum IndexEvent {
     Scans(u64, u64, bool),
     /// The result, and whether it reached the end.
     Scanned(Vec<(u64, u32)>, bool),
-    /// The endpoint at this node has started anew, without its keys: these.
-    Restarted(u16, u64, u64),
+    /// The endpoint at this node has started anew, without its keys: from the first to the last of
+    /// these. Whether an attempt had failed before, which may have done the same.
+    Restarted(u16, (u64, u64), bool),
 }
 
 /// An operation on one key, with the number of the value that it writes.
@@ -192,8 +212,7 @@ pub enum SequencerEvent {
 /// Events of a connection, by its number, at the dialling end (`true`) or the listening one.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub enum MessageEvent {
-    /// Whether it may break.
-    Opened(u32, bool, bool),
+    Opened(u32, bool),
     /// A message of so many bytes is about to be sent.
     Sends(u32, bool, u64),
     /// Nothing follows.

@@ -1,6 +1,6 @@
 //! Chaos on hosted racks: each seed starts its own rack of processes and programs that join it. The
 //! programs use pages, an index, sequencers, messages and flows at once, while processes of all
-//! kinds are killed, stopped, slowed and restarted; then everything has to work.
+//! kinds are killed, stopped, slowed, restarted and cut off; then everything has to work.
 //!
 //! A call may fail, with an error that says what happened. Every process records its calls in a
 //! journal ([`journal`]); the checkers of the simulated campaigns [`judge`] them. No call may hang,
@@ -11,6 +11,7 @@
 //! [`plan`] draws links and faults of a seed, [`running`] has its processes, [`objects`] makes what
 //! the programs share, [`program`] is the process of a program.
 
+mod cable;
 mod hinder;
 mod journal;
 mod judge;
@@ -220,6 +221,13 @@ fn act(
                 sleep(span, running)?;
                 running.signal(victim, Signal::CONT);
             }
+            Deed::Cut(span) => {
+                running.note(victim, false);
+                running.cut(victim, true);
+                report.count("cuts", 1);
+                sleep(span, running)?;
+                running.cut(victim, false);
+            }
             Deed::Restart(absent) => {
                 if !matches!(victim, Victim::Program(_)) {
                     running.note(victim, true);
@@ -287,7 +295,8 @@ fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError> {
     }
 }
 
-/// Waits until the current process of every node has joined; reports a violation if it does not.
+/// Waits until the current process of every node has joined, and a switch process that has taken
+/// another's place has restored its state; reports a violation if it does not.
 fn await_whole(
     running: &mut HostedRackRun,
     report: &mut SeedReport,
@@ -303,12 +312,15 @@ fn await_whole(
                 // Places for guests are behind them.
                 let nodes = || status.nodes.iter().take(expected.len());
                 let pids: Vec<_> = nodes().map(|node| node.pid).collect();
-                if pids == expected {
+                if pids == expected && running.is_restored() {
                     return Ok(());
                 }
                 let absent = nodes().filter(|node| !node.joined);
                 let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
-                format!("absent: {}", absent.join(", "))
+                match running.is_restored() {
+                    true => format!("absent: {}", absent.join(", ")),
+                    false => "the switch is restoring an earlier state".into(),
+                }
             }
             Err(error) => error.to_string(),
         };

@@ -117,6 +117,26 @@ pub struct Orders {
     pub ends: AtomicBool,
 }
 
+/// An endpoint of the index.
+struct Endpoint {
+    node: NodeId,
+    /// Its first key.
+    first: u64,
+    /// Whether it has to be restarted.
+    is_gone: bool,
+    /// Whether an attempt has failed, which may have restarted it.
+    has_failed: bool,
+}
+
+/// The newest sequencer of a kind.
+struct Sequencer {
+    placement: SequencerPlacement,
+    generation: u32,
+    /// Whether another one has to take its place.
+    is_gone: bool,
+    _service: SequencerService,
+}
+
 /// The objects.
 pub struct Objects {
     rack: Rack,
@@ -124,9 +144,8 @@ pub struct Objects {
     journal: Arc<Journal>,
     worker: PageWorker,
     index: IndexService,
-    /// The nodes of the index's endpoints, and their first keys.
-    endpoints: Vec<(NodeId, u64)>,
-    sequencers: Vec<(SequencerPlacement, u32, SequencerService)>,
+    endpoints: Vec<Endpoint>,
+    sequencers: Vec<Sequencer>,
     flow: Option<(FlowInUse, Flow, std::time::Instant)>,
     /// Flows that are over, and since when: their ends see that as long as they are not closed.
     over: Vec<(Flow, std::time::Instant)>,
@@ -189,8 +208,7 @@ impl Objects {
         ] {
             let kind = objects.sequencers.len();
             let made = objects.make_sequencer(placement, kind, 0);
-            let made = made.map_err(CliError::run)?;
-            objects.sequencers.push((placement, 0, made));
+            objects.sequencers.push(made.map_err(CliError::run)?);
         }
         objects.publish("pages", &pages);
         Ok(objects)
@@ -201,13 +219,18 @@ impl Objects {
         placement: SequencerPlacement,
         kind: usize,
         generation: u32,
-    ) -> Result<SequencerService, SequencerServiceError> {
+    ) -> Result<Sequencer, SequencerServiceError> {
         let options = SequencerOptions::new(placement);
         let made = SequencerService::with(&self.rack, &options)?;
         let (number, block) = (sequencer_number(kind, generation), options.block);
         self.note(Event::Sequencer(0, SequencerEvent::Made(number, block)));
         made.share(&sequencer_name(kind, generation))?;
-        Ok(made)
+        Ok(Sequencer {
+            placement,
+            generation,
+            is_gone: false,
+            _service: made,
+        })
     }
 
     /// Writes a file for the programs, in one piece.
@@ -243,65 +266,72 @@ impl Objects {
         }
     }
 
-    /// Makes again what was at nodes that have left. False if something is left to do.
+    /// Makes again what was at nodes that have left, each object once. False if something is left
+    /// to do.
     fn make_again(&mut self, orders: &Orders) -> bool {
-        let mut waiting = orders.left.lock().expect("no holder panics").clone();
-        waiting.retain(|&node| {
-            let made = self.restart_endpoints(node) && self.restart_sequencers(node);
-            if made {
-                let mut left = orders.left.lock().expect("no holder panics");
-                left.remove(&node);
-            }
-            !made
-        });
-        waiting.is_empty()
-    }
-
-    fn restart_endpoints(&mut self, node: NodeId) -> bool {
-        let mut all = true;
-        for at in 0..self.endpoints.len() {
-            let (home, low) = self.endpoints[at];
-            if home != node {
-                continue;
-            }
-            match self.index.restart(EndpointId(at as u16)) {
-                Ok(_lost) => {
-                    let next = self.endpoints.get(at + 1);
-                    let last = next.map_or(u64::MAX, |&(_, first)| first - 1);
-                    let restarted = IndexEvent::Restarted(node.0, low, last);
-                    self.note(Event::Index(0, restarted));
-                }
-                Err(error) => {
-                    self.note(Event::Failed(System::Index, error.to_string()));
-                    all = false;
-                }
-            }
+        let left = core::mem::take(&mut *orders.left.lock().expect("no holder panics"));
+        for endpoint in &mut self.endpoints {
+            endpoint.is_gone |= left.contains(&endpoint.node);
         }
-        all
-    }
-
-    fn restart_sequencers(&mut self, node: NodeId) -> bool {
-        let mut all = true;
-        for kind in 0..self.sequencers.len() {
-            let (placement, generation, _) = &self.sequencers[kind];
-            let (placement, next) = (*placement, generation + 1);
-            let is_there = match placement {
+        for sequencer in &mut self.sequencers {
+            sequencer.is_gone |= match sequencer.placement {
                 SequencerPlacement::Switch => false,
-                SequencerPlacement::Memory(home) => home == node,
-                SequencerPlacement::Server(spec) => spec.node == node,
+                SequencerPlacement::Memory(home) => left.contains(&home),
+                SequencerPlacement::Server(spec) => left.contains(&spec.node),
             };
-            if !is_there {
-                continue;
+        }
+        let endpoints = (0..self.endpoints.len()).all(|at| self.restart_endpoint(at));
+        let sequencers = (0..self.sequencers.len()).all(|kind| self.restart_sequencer(kind));
+        endpoints && sequencers
+    }
+
+    fn restart_endpoint(&mut self, at: usize) -> bool {
+        let Endpoint {
+            node,
+            first,
+            is_gone,
+            has_failed,
+        } = self.endpoints[at];
+        if !is_gone {
+            return true;
+        }
+        match self.index.restart(EndpointId(at as u16)) {
+            Ok(_lost) => {
+                (self.endpoints[at].is_gone, self.endpoints[at].has_failed) = (false, false);
+                let next = self.endpoints.get(at + 1);
+                let last = next.map_or(u64::MAX, |next| next.first - 1);
+                let restarted = IndexEvent::Restarted(node.0, (first, last), has_failed);
+                self.note(Event::Index(0, restarted));
+                true
             }
-            match self.make_sequencer(placement, kind, next) {
-                Ok(made) => self.sequencers[kind] = (placement, next, made),
-                Err(error) => {
-                    self.note(Event::Failed(System::Sequencer, error.to_string()));
-                    all = false;
-                }
+            Err(error) => {
+                self.endpoints[at].has_failed = true;
+                self.note(Event::Failed(System::Index, error.to_string()));
+                false
             }
         }
-        all
+    }
+
+    fn restart_sequencer(&mut self, kind: usize) -> bool {
+        let Sequencer {
+            placement,
+            generation,
+            is_gone,
+            ..
+        } = self.sequencers[kind];
+        if !is_gone {
+            return true;
+        }
+        match self.make_sequencer(placement, kind, generation + 1) {
+            Ok(made) => {
+                self.sequencers[kind] = made;
+                true
+            }
+            Err(error) => {
+                self.note(Event::Failed(System::Sequencer, error.to_string()));
+                false
+            }
+        }
     }
 
     /// Accepts the losses of all pages. False if the directory does not answer.
@@ -328,7 +358,7 @@ fn make_index(
     rack: &Rack,
     seed: u64,
     journal: &Journal,
-) -> Result<(IndexService, Vec<(NodeId, u64)>), CliError> {
+) -> Result<(IndexService, Vec<Endpoint>), CliError> {
     let mut nodes = rack.config().nodes_of(Role::Storage);
     nodes.truncate(2);
     let firsts = [0, KEYS / 2];
@@ -352,5 +382,11 @@ fn make_index(
     let loaded: Vec<_> = (0..KEYS).step_by(2).map(value).collect();
     index.load(loaded).map_err(CliError::run)?;
     index.share(INDEX).map_err(CliError::run)?;
-    Ok((index, nodes.into_iter().zip(firsts).collect()))
+    let endpoint = |(node, first)| Endpoint {
+        node,
+        first,
+        is_gone: false,
+        has_failed: false,
+    };
+    Ok((index, nodes.into_iter().zip(firsts).map(endpoint).collect()))
 }

@@ -20,7 +20,7 @@ const FAULTS_MAX: u64 = 3;
 /// Milliseconds between faults, from the start of the programs.
 const GAP_MS: (u64, u64) = (50, 700);
 
-/// Milliseconds for which a process is stopped: from unnoticed to declared dead.
+/// Milliseconds for which a process is stopped or cut off: from unnoticed to declared dead.
 const STOP_MS: (u64, u64) = (50, 2200);
 
 /// Milliseconds for which a program is stopped unnoticed.
@@ -63,6 +63,8 @@ pub enum Deed {
     Kill(Duration),
     /// SIGSTOP, and SIGCONT after this time.
     Stop(Duration),
+    /// Cut off from the controller for this time.
+    Cut(Duration),
     /// Told to end, and restarted after this time.
     Restart(Duration),
     /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
@@ -169,7 +171,13 @@ impl Fault {
                 Deed::Freeze(absent),
                 Deed::Restart(absent),
             ]),
-            _ => *rng.pick(&[
+            Victim::Node(_) => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Stop(stopped),
+                Deed::Cut(stopped),
+                Deed::Restart(absent),
+            ]),
+            Victim::Switch => *rng.pick(&[
                 Deed::Kill(absent),
                 Deed::Kill(absent),
                 Deed::Stop(stopped),
@@ -216,6 +224,7 @@ impl fmt::Display for HostedPlan {
             let (what, then, span) = match *deed {
                 Deed::Kill(span) => (format!("kill {whom}"), "start", span),
                 Deed::Stop(span) => (format!("stop {whom}"), "continue", span),
+                Deed::Cut(span) => (format!("cut off {whom}"), "mend it", span),
                 Deed::Restart(span) => (format!("end {whom}"), "start", span),
                 Deed::Freeze(span) => (format!("freeze {whom}"), "kill and start", span),
                 Deed::Stall(Bystander { node, absent }) => {
@@ -251,6 +260,7 @@ mod tests {
             "udp",
             "kill",
             "stop",
+            "cut off",
             "end",
             "stall",
             "slow",

@@ -35,7 +35,7 @@ impl Slowest {
 /// Counts of one rack, or of all of them, by the report's names: what the checkers saw; faults, and
 /// how many of them affected the switch or programs; nodes that were stopped, and that were slow,
 /// while another joined.
-const COUNTS: [&str; 23] = [
+const COUNTS: [&str; 24] = [
     "pages_read",
     "pages_changed",
     "pages_lost",
@@ -52,6 +52,7 @@ const COUNTS: [&str; 23] = [
     "flows_aborted",
     "kills",
     "stops",
+    "cuts",
     "restarts",
     "switch_faults",
     "program_faults",

@@ -2,6 +2,7 @@
 
 mod programs;
 
+use super::cable::Cable;
 use super::journal::{CAMPAIGN, Event, Fault, Journal, Life};
 use super::objects::Orders;
 use super::plan::{PROGRAMS, Victim};
@@ -34,6 +35,9 @@ const PORTS_TRIED: u32 = 200;
 /// Maximum number of a process's last lines in a report.
 const WORDS_MAX: usize = 40;
 
+/// The output of a process that has ended is read within this time.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(50);
+
 /// Pages of the store.
 const STORE_PAGES: u64 = 256;
 
@@ -46,6 +50,16 @@ struct Program {
     runs: bool,
 }
 
+/// What the switch's process does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SwitchState {
+    Runs,
+    /// It has died, and the next one has not been started.
+    Dead,
+    /// It has been started, and restores what the one before has left.
+    Restores,
+}
+
 /// A rack of running processes.
 pub struct HostedRackRun {
     pub config: RackConfig,
@@ -54,11 +68,14 @@ pub struct HostedRackRun {
     pub orders: Arc<Orders>,
     seed: u64,
     processes: Processes,
+    /// The nodes' ways to the controller.
+    cables: Vec<Cable>,
     programs: Vec<Program>,
     /// Lives of programs so far.
     lives: Life,
     /// Whether programs know that everything is repaired.
     is_repaired: bool,
+    switch: SwitchState,
     last_words: VecDeque<String>,
     violations: Vec<String>,
 }
@@ -101,11 +118,20 @@ impl HostedRackRun {
             .map_err(|error| failed(&path.display().to_string(), error))?;
         let journal = Journal::create(&journal_of(&folder, CAMPAIGN));
         let journal = journal.map_err(|error| failed("the journal", error))?;
+        let mut processes = Processes::new(&config, Some(&path), &[]);
+        let cables = config.residents().map(|_| Cable::to(hosted.control));
+        let cables: Result<Vec<_>, _> = cables.collect();
+        let cables = cables.map_err(|error| failed("a node's way to the controller", error))?;
+        for (cable, at) in cables.iter().zip(1..) {
+            processes.add_argument(at, "--controller", cable.address);
+        }
         let mut running = Self {
-            processes: Processes::new(&config, Some(&path), &[]),
+            processes,
+            cables,
             programs: Vec::new(),
             lives: CAMPAIGN,
             is_repaired: false,
+            switch: SwitchState::Runs,
             journal: Arc::new(journal),
             orders: Arc::default(),
             seed,
@@ -118,6 +144,11 @@ impl HostedRackRun {
             running.processes.start(at)?;
         }
         Ok(running)
+    }
+
+    /// Whether the switch's process runs and has restored the state of an earlier one.
+    pub fn is_restored(&self) -> bool {
+        self.switch == SwitchState::Runs
     }
 
     fn place(&self, victim: Victim) -> usize {
@@ -133,6 +164,10 @@ impl HostedRackRun {
     /// # Errors
     /// If the system cannot start a process.
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
+        if victim == Victim::Switch {
+            self.hear(LAST_WORDS_WITHIN);
+            self.switch = SwitchState::Restores;
+        }
         match victim {
             Victim::Program(program) => self.start_program(program),
             _ => self.processes.start(self.place(victim)).map(drop),
@@ -150,6 +185,14 @@ impl HostedRackRun {
         if let Some(child) = self.processes.child(at) {
             child.signal(signal);
         }
+    }
+
+    /// Cuts a node off from the controller, or mends that.
+    pub fn cut(&self, victim: Victim, cut: bool) {
+        let Victim::Node(at) = victim else {
+            unreachable!("only nodes are cut off");
+        };
+        self.cables[at].cut(cut);
     }
 
     /// Ends a process in good order.
@@ -177,7 +220,7 @@ impl HostedRackRun {
         self.hear(Duration::ZERO);
         for at in self.processes.all() {
             if let Some((status, _)) = self.processes.take_ended(at)? {
-                self.hear(Duration::from_millis(50));
+                self.hear(LAST_WORDS_WITHIN);
                 let mut programs = self.programs.iter().zip(0..);
                 let program = programs.find(|(program, _)| program.at == at);
                 if let Some((_, number)) = program
@@ -225,6 +268,12 @@ impl HostedRackRun {
 
     /// A node has died, or a program was declared dead.
     fn heard(&mut self, what: &What) {
+        let is_restored = matches!(what, What::Restored { .. } | What::StateLeft { .. });
+        // What a switch process said that has died is of no interest.
+        if is_restored && self.switch == SwitchState::Restores {
+            self.switch = SwitchState::Runs;
+            self.journal.note(Event::Fault(Fault::Restored));
+        }
         let (left, is_dead) = match what {
             // All leave a switch that ends in good order, and join the next one.
             What::NodeLeft { node, why: Some(_) } => (vec![node.as_str()], true),
@@ -237,6 +286,9 @@ impl HostedRackRun {
             };
             if usize::from(node.0) < self.config.residents().count() {
                 self.left(node);
+                if is_dead {
+                    self.journal.note(Event::Fault(Fault::NodeDeclared(node.0)));
+                }
             }
             let is_its = |&program: &u16| place_of(&self.config, program) == Some(name);
             if let Some(program) = (0..PROGRAMS).find(is_its)

@@ -4,7 +4,8 @@ use super::rack::{
     LIMIT, Process, RackFolder, await_gone, command, is_guest, is_whole, kill, lives,
 };
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::net::UdpSocket;
 use std::time::Instant;
 
 /// Starts a rack.
@@ -50,6 +51,37 @@ fn up_makes_keys_serves_and_leaves_nothing() {
         text.contains(" no rack runs at ") && text.contains("running:"),
         "{text}"
     );
+}
+
+#[test]
+fn a_foreign_host_is_shown_and_not_waited_for() {
+    let device = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = device.local_addr().unwrap().to_string();
+    let host = format!(
+        "[[host]]\nname = \"linux0\"\nmac = \"52:54:00:00:00:01\"\nip = \"10.77.1.1\"\n\
+         udp = \"{at}\"\n"
+    );
+    let place = RackFolder::new("security = \"plain\"", &host);
+    let _up = up(&place);
+    let info = place.info();
+    assert!(is_whole(&info), "{info:#}");
+    // Behind the ports of four nodes and eight places for guests.
+    let expected = json!([{
+        "name": "linux0",
+        "mac": "52:54:00:00:00:01",
+        "ip": "10.77.1.1",
+        "port": 12,
+        "link": "udp",
+        "at": at,
+        "mtu": 4096,
+        "counters": { "packets_in": 0, "bytes_in": 0, "packets_out": 0, "bytes_out": 0 },
+    }]);
+    assert_eq!(info["hosts"], expected);
+    let output = place.run(&["info"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("52:54:00:00:00:01"), "{text}");
+    place.demo_verifies();
 }
 
 #[test]

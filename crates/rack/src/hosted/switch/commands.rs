@@ -289,6 +289,7 @@ impl SwitchCore {
             pid: std::process::id(),
             up_seconds: self.started.elapsed().as_secs_f64(),
             nodes: self.config.node.iter().enumerate().map(node).collect(),
+            hosts: self.host_statuses(),
             switch_counters: self.pump.peek(|machine| {
                 let all = machine.linked.switch.counters().iter();
                 all.filter(|&(_, count)| count > 0)

@@ -2,8 +2,9 @@
 
 use super::minder::News;
 use crate::config::RackConfig;
+use crate::hosted::HostedError;
 use crate::hosted::ports::Unplugged;
-use crate::hosted::pump::LinkedMachine;
+use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedSwitch;
 use rackweave_base::{Instant, PortId};
 use rackweave_link::Link;
@@ -11,7 +12,8 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use std::sync::Arc;
 
-/// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
+/// The switch and its links: to the nodes, then to foreign hosts. Those to nodes that have not
+/// joined are [`Unplugged`].
 pub(in crate::hosted) struct SwitchMachine {
     pub linked: LinkedSwitch,
     pub(super) news: Arc<News>,
@@ -38,21 +40,35 @@ impl LinkedMachine for SwitchMachine {
 
 impl LinkedSwitch {
     /// A switch to which no node is connected yet.
-    pub(super) fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
-        let nodes = config.node.len();
-        let links = (0..nodes).map(|_| Box::new(Unplugged) as Box<dyn Link>);
+    fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
+        let ports = config.node.len() + config.host.len();
+        let links = (0..ports).map(|_| Box::new(Unplugged) as Box<dyn Link>);
         Self {
             switch,
             links: links.collect(),
             up: None,
             egress_high: config.switch.egress_packets as usize / 2,
-            stuck_since: vec![None; nodes],
+            stuck_since: vec![None; ports],
             ran: Instant::ZERO,
         }
     }
 }
 
 impl SwitchMachine {
+    /// A switch to which no node is connected yet, with its pump.
+    pub(super) fn pump(
+        switch: Switch<Pipeline>,
+        config: &RackConfig,
+        news: Arc<News>,
+    ) -> Result<Pump<Self>, HostedError> {
+        let linked = LinkedSwitch::unplugged(switch, config);
+        let pump = Pump::new(Self { linked, news }, std::time::Instant::now());
+        pump.map_err(|error| HostedError::System {
+            what: "no event descriptor",
+            error,
+        })
+    }
+
     pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
         let at = usize::from(port.0);
         self.linked.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));

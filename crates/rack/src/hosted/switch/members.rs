@@ -42,6 +42,8 @@ pub(in crate::hosted) struct Member {
     pub(super) given: Mutex<BTreeSet<u16>>,
     /// The connection on which its services are asked.
     services: Mutex<Option<Connection>>,
+    /// Closes that connection, also while a reply is awaited.
+    services_closer: Mutex<Option<Closer>>,
     /// Why it gets no more requests, if that is so.
     cause: OnceLock<String>,
 }
@@ -51,6 +53,13 @@ pub(in crate::hosted) struct Member {
 struct Delays {
     total: Time,
     at: Instant,
+}
+
+impl Delays {
+    /// What is not deducted yet.
+    fn left(&self) -> Time {
+        self.total.saturating_sub(self.at.elapsed() / 4)
+    }
 }
 
 /// A node's shared memory.
@@ -84,6 +93,7 @@ impl Member {
             waiting: AtomicU32::new(0),
             given: Mutex::default(),
             services: Mutex::new(None),
+            services_closer: Mutex::new(None),
             cause: OnceLock::new(),
         }
     }
@@ -112,14 +122,12 @@ impl Member {
             return Err("it has gone".into());
         }
         let asked = Instant::now();
-        let reply = connection
-            .request(request, self.patience)
-            .map_err(|error| {
-                let why = error.to_string();
-                let _first = self.cause.set(why.clone());
-                self.alive.store(false, Ordering::Relaxed);
-                why
-            })?;
+        let reply = connection.request(request, self.limit()).map_err(|error| {
+            let why = error.to_string();
+            let _first = self.cause.set(why.clone());
+            self.alive.store(false, Ordering::Relaxed);
+            why
+        })?;
         // A heartbeat that is answered late delays waiting threads as well. Requests are sent one
         // after the other, so no time is counted twice.
         let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
@@ -133,6 +141,12 @@ impl Member {
 
     /// Takes the connection on which its services are asked from now on.
     pub fn serve_on(&self, connection: Connection) {
+        let mut closer = self.services_closer.lock().expect("no holder panics");
+        *closer = Some(connection.closer());
+        drop(closer);
+        if !self.is_alive() {
+            self.cut();
+        }
         *self.services.lock().expect("no holder panics") = Some(connection);
     }
 
@@ -160,13 +174,25 @@ impl Member {
         })
     }
 
+    /// Time limit for the reply to the next request: if others wait for it, what the delays so far
+    /// have left of the patience.
+    fn limit(&self) -> Time {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return self.patience;
+        }
+        let delays = self.delays.lock().expect("no holder panics");
+        self.patience.saturating_sub(delays.left()) + self.unnoticed()
+    }
+
+    /// On a busy machine any reply may take so long.
+    fn unnoticed(&self) -> Time {
+        self.patience / 64
+    }
+
     /// Counts a delay. Returns whether the node's delays have become too long.
     fn count(&self, took: Time) -> bool {
         let mut delays = self.delays.lock().expect("no holder panics");
-        let deducted = delays.at.elapsed() / 4;
-        // On a busy machine any reply may take so long.
-        let slow = took.saturating_sub(self.patience / 64);
-        delays.total = delays.total.saturating_sub(deducted) + slow;
+        delays.total = delays.left() + took.saturating_sub(self.unnoticed());
         delays.at = Instant::now();
         delays.total > self.patience
     }
@@ -178,10 +204,14 @@ impl Member {
         self.cut();
     }
 
-    /// Ends the connection now; no more requests are sent.
+    /// Ends its connections now; no more requests are sent, and nobody waits for its replies.
     pub fn cut(&self) {
         self.alive.store(false, Ordering::Relaxed);
         self.closer.close();
+        let services = self.services_closer.lock().expect("no holder panics");
+        if let Some(services) = &*services {
+            services.close();
+        }
     }
 }
 
@@ -192,7 +222,9 @@ impl SwitchCore {
         let mut seen = 0;
         let why = loop {
             if self.is_stopped() {
-                // It rejoins when a switch is running again.
+                // It rejoins when a switch is running again. An operation that needs it, such as
+                // the restoring of an earlier state, ends before: it would take the node for dead.
+                drop(self.controller.lock().expect("no holder panics"));
                 let _ = member.ask(&NodeRequest::Farewell);
                 break None;
             }

@@ -12,6 +12,7 @@ mod arenas;
 mod claims;
 mod commands;
 mod ends;
+mod foreign;
 mod introductions;
 mod kept;
 mod machine;
@@ -25,8 +26,7 @@ use super::pump::Pump;
 use super::runtime::{Runtime, SwitchLock};
 use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
-use crate::config::{LinkKind, RackConfig};
-use crate::linked::LinkedSwitch;
+use crate::config::{HostConfig, LinkKind, RackConfig};
 use crate::statistics::Observed;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
@@ -42,6 +42,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 use arenas::Arenas;
+use foreign::HostPort;
 use introductions::Introductions;
 use kept::{Kept, StateFile};
 pub(super) use machine::SwitchMachine;
@@ -129,6 +130,8 @@ pub(super) struct SwitchCore {
     reports: Reports,
     /// The members, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
+    /// The ports of foreign hosts, in the order of the configuration.
+    hosts: Vec<HostPort>,
     /// The nodes whose processes are joining.
     claims: Mutex<BTreeSet<NodeId>>,
     /// How many times each node has joined.
@@ -202,10 +205,11 @@ impl SwitchCore {
     }
 }
 
-/// The socket of all nodes whose link is UDP, if there are any.
+/// The socket of all nodes and foreign hosts whose link is UDP, if there are any.
 fn open_hub(config: &RackConfig, memory: &Memory, pool: &Pool) -> Result<Option<Hub>, HostedError> {
     let hosted = config.hosted();
-    let mut kinds = config.node.iter().map(|node| node.link_kind(&hosted));
+    let nodes = config.node.iter().map(|node| node.link_kind(&hosted));
+    let mut kinds = nodes.chain(config.host.iter().map(HostConfig::link_kind));
     if !kinds.any(|kind| kind == LinkKind::Udp) {
         return Ok(None);
     }
@@ -235,7 +239,7 @@ fn shared_memory() -> Result<Memory, HostedError> {
 }
 
 impl SwitchProcess {
-    /// Prepares a switch: no node has joined yet.
+    /// Prepares a switch: foreign hosts have their ports, no node has joined yet.
     ///
     /// # Errors
     /// A bad configuration, a missing key, an address in use, another switch in the same folder.
@@ -252,6 +256,7 @@ impl SwitchProcess {
         let memory = shared_memory()?;
         let pool = Pool::new(config.payload_buffers as usize);
         let hub = open_hub(&config, &memory, &pool)?;
+        let (hosts, host_links) = foreign::open(&config, hub.as_ref(), &memory, &pool)?;
         let mut keys = KeyRng::system();
         let (instance, first_job) = (keys.next_u64(), keys.next_u64() >> 1);
         let (switch, _) =
@@ -266,15 +271,7 @@ impl SwitchProcess {
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());
-        let machine = SwitchMachine {
-            linked: LinkedSwitch::unplugged(switch, &config),
-            news: news.clone(),
-        };
-        let pump =
-            Pump::new(machine, std::time::Instant::now()).map_err(|error| HostedError::System {
-                what: "no event descriptor",
-                error,
-            })?;
+        let pump = SwitchMachine::pump(switch, &config, news.clone())?;
         let core = SwitchCore {
             runtime,
             memory,
@@ -287,6 +284,7 @@ impl SwitchProcess {
             news,
             reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
+            hosts,
             claims: Mutex::default(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             instance: AtomicU64::new(instance),
@@ -304,6 +302,7 @@ impl SwitchProcess {
             started: std::time::Instant::now(),
             config,
         };
+        core.enter_hosts(host_links)?;
         Ok(Self {
             core: Arc::new(core),
             listener,

@@ -55,6 +55,9 @@ impl SwitchCore {
                 Ok(Some(MemberRequest::Statistics)) => {
                     MemberReply::Statistics(Box::new(self.statistics()))
                 }
+                Ok(Some(MemberRequest::MtuToHost(name))) => {
+                    MemberReply::MtuToHost(self.mtu_to_host(&name))
+                }
                 Ok(Some(MemberRequest::Call(call))) => MemberReply::Called(self.call(&call)),
                 Ok(None) => continue,
                 Err(_) => break,

@@ -129,6 +129,10 @@ impl SwitchCore {
         }
         self.wait_introduced(&members);
         let mut controller = self.controller.lock().expect("no holder panics");
+        // From then on nodes are told to leave, and would be taken for dead.
+        if self.is_stopped() {
+            return;
+        }
         let Kept {
             fabric,
             services,

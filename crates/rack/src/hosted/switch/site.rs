@@ -26,7 +26,9 @@ impl Site for Asking<'_> {
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        Address::of_nodes(&self.0.config)
+        let config = &self.0.config;
+        let hosts = (0..config.host.len()).map(|at| Address::of_host(config, at));
+        Address::of_nodes(config).into_iter().chain(hosts).collect()
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {

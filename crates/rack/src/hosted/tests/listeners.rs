@@ -88,7 +88,7 @@ fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
 }
 
 /// A packet of an acknowledgement in VXLAN, with `source` as its claimed source.
-fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
+pub(super) fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
     use rackweave_base::{Memory, Payload, Psn, Qpn};
     use rackweave_wire::{
         Aeth, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Syndrome, Udp, Vxlan, icrc,

@@ -2,6 +2,7 @@
 //! control connections, as processes do.
 
 mod flows;
+mod foreign;
 mod listeners;
 mod panics;
 mod programs;

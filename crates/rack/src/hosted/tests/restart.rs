@@ -1,8 +1,9 @@
 //! Switch processes that end, and others that restore the controller's state.
 
 use super::programs::{AMPLE, join, pages, rack_of_programs, shared_index};
+use super::proxy::{Gate, proxy};
 use super::*;
-use crate::services::{IndexService, SequencerService, wait_within};
+use crate::services::{IndexService, PageOptions, PageService, SequencerService, wait_within};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 
@@ -154,6 +155,105 @@ fn pages_sequencers_flows_and_names_of_programs_outlive_the_switch_process() {
             let name = || SequencerService::find(&second, "numbers");
             eventually("what a program made goes with it", || name().is_err());
         });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+/// Replies of a program, in the middle of what a switch process asks it to restore its pages.
+const MIDWAY: u64 = 60;
+
+#[test]
+fn a_switch_process_that_is_told_to_end_while_it_restores_changes_nothing() {
+    restored_halfway("restart-ended", false);
+}
+
+/// What nodes were given halfway, such as the number of the directory, is not given to them again.
+#[test]
+fn a_switch_process_that_dies_while_it_restores_is_followed_by_another() {
+    restored_halfway("restart-died", true);
+}
+
+/// A switch process restores the state of an earlier one, and ends halfway. If it dies there, its
+/// file is as it was then.
+fn stop_halfway(rack: &Rack, gate: &Gate, dies: bool) {
+    let file = rack.folder.join("controller.state");
+    gate.close_after(MIDWAY);
+    let (report, restored) = std::sync::mpsc::channel();
+    let report = std::sync::Mutex::new(report);
+    let switch = rack.switch();
+    let run = move |stop: &AtomicBool| {
+        switch.run(stop, &|event| {
+            if let SwitchEvent::Restored { absent } = event {
+                report.lock().unwrap().send(absent).unwrap();
+            }
+        });
+    };
+    let halfway = while_running(run, || {
+        gate.wait_until_it_keeps();
+        assert!(restored.try_recv().is_err(), "it is halfway");
+        let halfway = std::fs::read(&file).unwrap();
+        let opens = gate.clone();
+        match dies {
+            true => {
+                opens.open();
+                restored.recv_timeout(AMPLE).unwrap();
+            }
+            // It is told to end first.
+            false => {
+                _ = std::thread::spawn(move || {
+                    std::thread::sleep(Time::from_millis(100));
+                    opens.open();
+                })
+            }
+        }
+        halfway
+    });
+    if dies {
+        std::fs::write(&file, halfway).unwrap();
+    }
+}
+
+/// A switch process ends, or dies, while it restores the state of an earlier one, and the next one
+/// does it again.
+fn restored_halfway(name: &str, dies: bool) {
+    let rack = rack_of_programs(name, LinkKind::SharedMemory);
+    let (gate, mut through) = (Gate::default(), rack.config.clone());
+    let (passing, hosted) = (gate.clone(), rack.config.hosted());
+    through.hosted = Some(HostedSection {
+        control: proxy(hosted.control, move || passing.pass()),
+        ..hosted
+    });
+    while_running(run_node(&rack, "storage"), || {
+        let (program, made) = while_running(run_switch(&rack), || {
+            let program = join(&through, "first");
+            // A request that the node repeats to no directory ends with an error.
+            let options = PageOptions {
+                time_limit: Time::from_secs(5),
+                ..PageOptions::default()
+            };
+            let made = PageService::new(&program, &options).expect("there is capacity");
+            (program, made)
+        });
+        let (writer, page) = restarted(&rack, |_| {
+            let writer = made.worker(NodeId(1)).unwrap();
+            let page = writer.allocate().unwrap();
+            (writer, page)
+        });
+        let write = |number: u64| {
+            writer.change(page, |bytes| {
+                bytes[..8].copy_from_slice(&number.to_le_bytes());
+            })
+        };
+        for round in 0..3 {
+            stop_halfway(&rack, &gate, dies);
+            restarted(&rack, |absent| {
+                assert!(absent.is_empty(), "{absent:?}");
+                assert_eq!(program.lost_pages().unwrap(), []);
+                assert_eq!(write(round), Ok(()));
+                assert_eq!(writer.read(page).map(|it| it.data().u64_le(0)), Ok(round));
+            });
+        }
+        restarted(&rack, |_| drop((writer, made, program)));
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }

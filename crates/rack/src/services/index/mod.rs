@@ -265,11 +265,12 @@ impl IndexService {
         self.look_up_servers();
     }
 
-    /// Restarts an endpoint with the keys that it had and none of their values. Connections have to
-    /// [`reconnect`](IndexConnection::reconnect).
+    /// Restarts an endpoint with the keys that it had and none of their values, also one that runs.
+    /// Connections have to [`reconnect`](IndexConnection::reconnect).
     ///
     /// # Errors
-    /// If its node is dead or lacks capacity.
+    /// If its node is dead or lacks capacity. If its process is another one and the controller does
+    /// not answer, it may have been restarted all the same.
     pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
         self.start_anew(endpoint, None)
     }

@@ -63,10 +63,16 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
                     history.end_scan(now, id, Scanned { entries, whole });
                 }
             }
-            IndexEvent::Restarted(node, low, last) => {
+            IndexEvent::Restarted(node, (low, last), has_failed) => {
                 // Without a fault nothing may be lost.
-                if let Some(begun) = faults.remove(node) {
-                    history.restarted(now, begun, *low..=*last, Vec::new(), true);
+                if let Some(begun) = faults.get(node) {
+                    let mut restarted = |is_certain| {
+                        history.restarted(now, *begun, *low..=*last, Vec::new(), is_certain);
+                    };
+                    restarted(true);
+                    if *has_failed {
+                        restarted(false);
+                    }
                 }
             }
         }

@@ -1,22 +1,34 @@
 //! Messages, by the history of their connections.
 
 use super::super::journal::{Ending, Event, Fault, Life, MessageEvent, System};
+use super::super::plan::DEAD_AFTER_MS;
 use super::super::report::SeedReport;
 use super::{Journals, add};
+use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::messaging::CloseReason;
 use rackweave_sim::checkers::MessageHistory;
 use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, Peer, fill_message};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Longest time for which the switch is absent, or stands still.
+const ABSENT_MAX: Duration = Duration::from_millis(5 * DEAD_AFTER_MS);
+
 pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
     let mut judge = Judge {
         history: MessageHistory::new(seed, CloseReason::TransportBroken as u16),
         seed,
+        may_break: BTreeSet::new(),
         opened: BTreeMap::new(),
         ended: BTreeSet::new(),
         sent: Vec::new(),
         finished: BTreeSet::new(),
     };
+    let spans = spans(journals);
+    let may_break = |(connection, span): (&u32, &Span)| {
+        let breaks = |(at, fault)| span.is_broken_by(at, fault);
+        journals.faults().any(breaks).then_some(*connection)
+    };
+    judge.may_break = spans.iter().filter_map(may_break).collect();
     let mut died = Vec::new();
     for entry in &journals.0 {
         match &entry.event {
@@ -42,9 +54,54 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
     }
 }
 
+/// When a connection existed, and between which processes.
+struct Span {
+    from: Instant,
+    until: Instant,
+    lives: BTreeSet<Life>,
+    /// The ends of its channels that have ended: of the dialling or listening side, the sending or
+    /// receiving one.
+    ended: BTreeSet<(bool, bool)>,
+}
+
+impl Span {
+    /// Whether the connection may break because of this fault: one of its ends died, or the switch
+    /// between them stood still for longer than queue pairs repeat a packet.
+    fn is_broken_by(&self, at: Instant, fault: Fault) -> bool {
+        let is_over = self.ended.len() == 4 && at > self.until;
+        match fault {
+            Fault::Death(life) | Fault::Ends(life) => !is_over && self.lives.contains(&life),
+            Fault::SwitchDies | Fault::SwitchStops => !is_over && at + ABSENT_MAX >= self.from,
+            _ => false,
+        }
+    }
+}
+
+fn spans(journals: &Journals) -> BTreeMap<u32, Span> {
+    let mut spans = BTreeMap::new();
+    for entry in &journals.0 {
+        if let Event::Message(event) = &entry.event {
+            let span = spans.entry(event.connection()).or_insert_with(|| Span {
+                from: entry.at,
+                until: entry.at,
+                lives: BTreeSet::new(),
+                ended: BTreeSet::new(),
+            });
+            span.until = entry.at;
+            span.lives.insert(entry.life);
+            if let MessageEvent::Ended(_, dials, sends, _) = *event {
+                span.ended.insert((dials, sends));
+            }
+        }
+    }
+    spans
+}
+
 struct Judge {
     history: MessageHistory,
     seed: u64,
+    /// The connections that a fault may have broken.
+    may_break: BTreeSet<u32>,
     /// The process at each end of each connection.
     opened: BTreeMap<(u32, bool), Life>,
     /// Ends of channels that have ended.
@@ -60,8 +117,9 @@ impl Judge {
     fn event(&mut self, life: Life, event: &MessageEvent) {
         let history = &mut self.history;
         match *event {
-            MessageEvent::Opened(connection, dials, may_break) => {
+            MessageEvent::Opened(connection, dials) => {
                 self.opened.insert((connection, dials), life);
+                let may_break = self.may_break.contains(&connection);
                 history.open(connection, peer(dials), (1, 1), may_break);
             }
             MessageEvent::Sends(connection, dials, length) => {

@@ -72,6 +72,7 @@ impl Journals {
                 _ => {}
             }
         }
+        self.fails_without_cause(report);
         self.declared_without_cause(report);
         self.calls_end(report);
         pages::judge(self, report);
@@ -120,8 +121,39 @@ impl Journals {
         }
     }
 
-    /// A program to which nothing was done must not be declared dead.
+    /// Before the first fault nothing fails that was made before the programs were started.
+    fn fails_without_cause(&self, report: &mut SeedReport) {
+        let before = self
+            .0
+            .iter()
+            .take_while(|entry| !matches!(entry.event, Event::Fault(_)));
+        for entry in before {
+            if let Event::Failed(
+                system @ (System::Rack | System::Pages | System::Index | System::Sequencer),
+                error,
+            ) = &entry.event
+            {
+                report.violations.push(format!(
+                    "process {}: {system:?} failed before the first fault: {error}",
+                    entry.life
+                ));
+            }
+        }
+    }
+
+    /// A node or a program to which nothing was done must not be declared dead.
     fn declared_without_cause(&self, report: &mut SeedReport) {
+        let mut hit = BTreeSet::new();
+        for (at, fault) in self.faults() {
+            match fault {
+                Fault::Node(node) => _ = hit.insert(node),
+                Fault::NodeDeclared(node) if !hit.contains(&node) => {
+                    let text = format!("node{node} was declared dead at {at:?} without a fault");
+                    report.violations.push(text);
+                }
+                _ => {}
+            }
+        }
         let count = |is: fn(&Fault) -> bool| self.faults().filter(|(_, it)| is(it)).count();
         // The switch may notice a death before the campaign does.
         let deaths = count(|fault| matches!(fault, Fault::Death(_) | Fault::Ends(_)));

@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The latch of a dead program passes to others within this time, also while the switch restarts.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A directory that was rebuilt has numbered all pages anew by then, also those whose newest
+/// version a node had to find out.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
 /// A death that is more recent than this may be unknown to a switch that starts.
 const UNSETTLED: Duration = Duration::from_secs(4);
 
@@ -93,7 +97,9 @@ impl Judge {
                 self.rebuilds_until = Some(at + PATIENCE);
                 self.rebuild(at);
             }
+            Fault::Restored => self.rebuilds_until = Some(at + SETTLED_AFTER),
             Fault::SwitchStops
+            | Fault::NodeDeclared(_)
             | Fault::Pause(_)
             | Fault::Ends(_)
             | Fault::Declared(_)

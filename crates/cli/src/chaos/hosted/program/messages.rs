@@ -41,28 +41,28 @@ pub fn dial(program: &Program) {
     let count = peers().count() as u16;
     let peer = address_file(program, (program.number + 1) % count);
     let mut connections = 0;
-    let mut exchange = |rng: &mut Rng, may_break| {
+    let mut exchange = |rng: &mut Rng| {
         let address = std::fs::read_to_string(&peer).map_err(|error| error.to_string())?;
         let address: SocketAddr = address.parse().map_err(|_| "no address yet".to_owned())?;
         let dialed = connect(&program.rack, program.node, address, config(), TIME_LIMIT);
         let dialed = dialed.map_err(|error| error.to_string())?;
         connections += 1;
         let id = u32::from(program.life) << 16 | connections;
-        let side = Side::open(program, (id, true), may_break);
+        let side = Side::open(program, (id, true));
         let (mut sender, mut receiver) = one_each(dialed);
         let sent = side.send_all(&mut sender, rng);
         let ended = sent.and_then(|()| side.receive_all(&mut receiver, 0));
         side.end(ended).map_err(|closed| closed.to_string())
     };
     while program.phase() == Phase::Work {
-        if let Err(error) = exchange(&mut rng, true) {
+        if let Err(error) = exchange(&mut rng) {
             program.failed(System::Messages, &error);
             std::thread::sleep(AGAIN_AFTER);
         }
         Program::pause(&mut rng, PAUSE_MAX);
     }
     if program.phase() == Phase::Last {
-        program.attempt(System::Messages, || exchange(&mut rng, false));
+        program.attempt(System::Messages, || exchange(&mut rng));
         program.done();
     }
 }
@@ -105,7 +105,7 @@ fn answer(program: &Program, accepted: MessageConnection, rng: &mut Rng) -> Resu
         program.wrong("a connection without a message".into());
         return Ok(());
     };
-    let side = Side::open(program, (info.opcode, false), false);
+    let side = Side::open(program, (info.opcode, false));
     side.received(0, &first);
     let received = side.receive_all(&mut receiver, 1);
     side.end(received.and_then(|()| side.send_all(&mut sender, rng)))
@@ -124,9 +124,9 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn open(program: &'a Program, (id, dials): (u32, bool), may_break: bool) -> Self {
+    fn open(program: &'a Program, (id, dials): (u32, bool)) -> Self {
         let side = Self { program, id, dials };
-        side.note(MessageEvent::Opened(id, dials, may_break));
+        side.note(MessageEvent::Opened(id, dials));
         side
     }
 

@@ -9,7 +9,7 @@ mod messages;
 mod pages;
 mod sequencer;
 
-use super::journal::{Event, Journal, Life, System, now};
+use super::journal::{Event, Fault, Journal, Life, System, now};
 use super::plan::PROGRAMS;
 use crate::globals::Globals;
 use crate::hosted::args::LeashArgs;
@@ -169,7 +169,7 @@ pub fn run(args: &ProgramArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Ok(rack) => rack,
         Err(error) => {
             journal.note(Event::Failed(System::Rack, error.to_string()));
-            std::process::exit(TRY_AGAIN);
+            give_up(&journal, args.life);
         }
     };
     let program = Arc::new(Program {
@@ -205,6 +205,12 @@ pub fn run(args: &ProgramArgs, globals: &Globals) -> Result<Verdict, CliError> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(Verdict::Ended)
+}
+
+/// Ends the process, so that the campaign starts the next one.
+fn give_up(journal: &Journal, life: Life) -> ! {
+    journal.note(Event::Fault(Fault::Ends(life)));
+    std::process::exit(TRY_AGAIN);
 }
 
 /// Starts a thread of the program. The last one that has done its work reports so.

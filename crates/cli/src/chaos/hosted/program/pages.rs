@@ -2,7 +2,7 @@
 
 use super::super::journal::{Event, PageEvent, System, Version, worker_of};
 use super::super::objects::{self, page_options};
-use super::{AGAIN_AFTER, Phase, Program, TRY_AGAIN};
+use super::{AGAIN_AFTER, Phase, Program, give_up};
 use rackweave_base::Rng;
 use rackweave_endpoint::page_store::FixError;
 use rackweave_rack::services::{CommitError, PageError, PageService, PageWorker, ReadGuard};
@@ -28,7 +28,7 @@ pub fn run(program: &Program) {
                 program.wrong(format!("after the repair, there are no pages: {error}"));
             }
             // A process has one service.
-            std::process::exit(TRY_AGAIN);
+            give_up(&program.journal, program.life);
         }
     };
     let take = || service.worker(program.node);

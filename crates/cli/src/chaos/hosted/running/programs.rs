@@ -3,7 +3,7 @@
 use super::super::journal::{CAMPAIGN, Event, Fault, Life};
 use super::super::plan::{PROGRAMS, Victim, program_name};
 use super::super::program::{COMMAND, done_file, journal_of, place_of};
-use super::{HostedRackRun, Program};
+use super::{HostedRackRun, Program, SwitchState};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
 use rackweave_rack::hosted::HostedRack;
@@ -111,7 +111,10 @@ impl HostedRackRun {
     /// Records what is about to be done to a process.
     pub fn note(&mut self, victim: Victim, is_death: bool) {
         let fault = match victim {
-            Victim::Switch if is_death => Fault::SwitchDies,
+            Victim::Switch if is_death => {
+                self.switch = SwitchState::Dead;
+                Fault::SwitchDies
+            }
             Victim::Switch => Fault::SwitchStops,
             Victim::Node(at) => Fault::Node(at as u16),
             Victim::Program(number) => {
