@@ -65,18 +65,20 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
             }
             IndexEvent::Restarted(node, (low, last), has_failed) => {
                 // Without a fault nothing may be lost.
-                if let Some(begun) = faults.get(node) {
-                    let mut restarted = |is_certain| {
-                        history.restarted(now, *begun, *low..=*last, Vec::new(), is_certain);
-                    };
-                    restarted(true);
+                if let Some(&begun) = faults.get(node) {
+                    let range = *low..=*last;
+                    history.restarted(now, begun, range.clone(), Vec::new(), true);
                     if *has_failed {
-                        restarted(false);
+                        history.restarted(now, begun, range, Vec::new(), false);
                     }
                 }
             }
         }
     }
+    conclude(history, report);
+}
+
+fn conclude(history: IndexHistory, report: &mut SeedReport) {
     let counts = history.counts();
     report.count("keys_read", counts.gets);
     report.count("keys_changed", counts.changes);
