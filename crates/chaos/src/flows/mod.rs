@@ -81,6 +81,13 @@ impl Campaign for FlowsCampaign<'_> {
         self.disturb(self.due[token as usize]);
         false
     }
+
+    fn open(&self) -> String {
+        let flows = self.flows.iter().enumerate();
+        let running = flows.filter(|(_, flow)| flow.runs());
+        let open = running.map(|(at, flow)| format!("; flow {at}: {}", flow.open()));
+        open.collect()
+    }
 }
 
 impl<'a> FlowsCampaign<'a> {

@@ -89,6 +89,21 @@ impl Running {
         self.flow.state() == FlowState::Running
     }
 
+    /// The members that are not done.
+    pub fn open(&self) -> String {
+        let all = [
+            ("consumers", &self.consumers),
+            ("producers", &self.producers),
+        ];
+        let open = all.map(|(role, members)| {
+            let members = members.iter().enumerate();
+            let open = members.filter(|(_, member)| member.mark.outcome.get().is_none());
+            let open: Vec<_> = open.map(|(at, _)| at).collect();
+            format!("{role} {open:?}")
+        });
+        open.join(", ")
+    }
+
     /// Whether the controller has given a member up.
     pub fn is_given_up(&self, role: &str, index: usize) -> bool {
         let mut losses = self.flow.losses().into_iter();

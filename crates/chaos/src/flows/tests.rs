@@ -135,3 +135,10 @@ fn a_replica_that_is_removed_before_it_is_connected_is_no_loss() {
 fn items_lost_with_a_consumer_that_is_being_removed_are_counted() {
     replay(150_018_919);
 }
+
+/// A replica that was about to join had died when the next one was added: that call returned the
+/// error, and nobody took what the new one was given.
+#[test]
+fn a_replica_that_cannot_join_is_no_error_of_the_next_one() {
+    replay(195_019_458);
+}

@@ -21,7 +21,7 @@ pub use loss::Loss;
 
 use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::set_up::{End, forget_ring};
-use super::{FlowError, FlowId, FlowShape, FlowState, Ring};
+use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, Ring};
 use crate::{Fabric, LaneError, NodeAddress, Site};
 use circles::{ended_for_one, enter_balanced, enter_producer};
 use loss::others_wait;
@@ -102,7 +102,11 @@ impl Fabric {
         let index = flow.join_consumer(ConsumerMember { joins_at, ..member }, ring.clone());
         self.flows.lock().note(flow);
         self.settle(site, flow)?;
-        Ok((index, ring))
+        let is_its = |loss: &&Loss| loss.role == "consumer" && loss.index == index;
+        match flow.losses.iter().find(is_its).map(|loss| loss.reason) {
+            Some(AbortReason::NotRecovered(error)) => Err(error.into()),
+            _ => Ok((index, ring)),
+        }
     }
 
     /// Sets a flow up again if a thread of it has failed and that has not been handled.

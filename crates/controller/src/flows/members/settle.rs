@@ -72,10 +72,11 @@ pub(super) fn pause(site: &mut dyn Site, thread: ThreadId) -> Option<u32> {
 }
 
 impl Fabric {
-    /// Completes the joins and departures that can be completed now.
+    /// Completes the joins and departures that can be completed now. A replica whose lanes cannot be
+    /// connected is lost, which is no error: the caller may have asked for something else.
     ///
     /// # Errors
-    /// If the lanes of a replica could not be connected: then it is lost.
+    /// If the switch's tables are too small. Then the flow is aborted.
     pub(in crate::flows) fn settle(
         &self,
         site: &mut dyn Site,
@@ -151,7 +152,7 @@ impl Fabric {
         let Some((at, psns)) = paused_at(site, flow, thread) else {
             return Ok(());
         };
-        let joined = self.connect_joiners(site, flow, (at, psns));
+        self.connect_joiners(site, flow, (at, psns));
         let mut gone = Vec::new();
         let mut entered = Ok(());
         let lanes = flow.groups.map_or(0, |(_, lanes)| usize::from(lanes));
@@ -171,7 +172,7 @@ impl Fabric {
             self.take_down(site, flow, FlowState::Aborted(reason));
             return Err(LaneError::from(error).into());
         }
-        joined
+        Ok(())
     }
 
     /// Connects the lanes of the replicas that join at a ring counter. One that cannot be connected
@@ -181,9 +182,8 @@ impl Fabric {
         site: &mut dyn Site,
         flow: &mut Flow,
         (at, psns): (u32, [Psn; LANES_MAX]),
-    ) -> Result<(), FlowError> {
+    ) {
         let nodes = site.nodes();
-        let mut connected = Ok(());
         for index in flow.live_consumers().collect::<Vec<_>>() {
             let is_entering = flow.entering.iter().any(|&(known, _)| known == index);
             let Some((groups, _)) = flow.groups else {
@@ -211,11 +211,9 @@ impl Fabric {
                         items: 0,
                         reason: AbortReason::NotRecovered(error),
                     });
-                    connected = Err(error.into());
                 }
             }
         }
-        connected
     }
 
     /// Disconnects and frees the rings of members that have left the tables, and announces it.
