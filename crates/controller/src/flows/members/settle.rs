@@ -72,8 +72,8 @@ pub(super) fn pause(site: &mut dyn Site, thread: ThreadId) -> Option<u32> {
 }
 
 impl Fabric {
-    /// Completes the joins and departures that can be completed now. A replica whose lanes cannot be
-    /// connected is lost, which is no error: the caller may have asked for something else.
+    /// Completes the joins and departures that can be completed now. A replica whose lanes cannot
+    /// be connected is lost, which is no error: the caller may have asked for something else.
     ///
     /// # Errors
     /// If the switch's tables are too small. Then the flow is aborted.

@@ -230,6 +230,8 @@ impl NodeProcess {
                         watch(NodeEvent::Lost { why });
                     }
                 }
+                // It was told to end meanwhile, as the switch may have been.
+                Err(_) if stop.load(Ordering::Relaxed) => break,
                 Err(error) => {
                     let patience = match self.waits_for_name {
                         true => 5 * self.config.hosted().dead_after(),
