@@ -6,7 +6,7 @@ use super::runtime::Runtime;
 use crate::config::{FaultSection, LinkKind, RackConfig};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, Packet, Rng};
-use rackweave_control::Connection;
+use rackweave_control::{CONTROLLER_NAME, Connection, ControlError};
 use rackweave_link::packet_socket::PacketSocket;
 use rackweave_link::shared_memory::{Handover, SharedMemory, handover};
 use rackweave_link::udp::{Hub, HubConfig, PeerRule, Port, SealKeys, UdpError};
@@ -125,10 +125,16 @@ impl NodeEnd {
         };
         let switch = place.config.hosted().udp;
         loop {
-            let asked = connection.receive::<NodeRequest>(HANDOVER_LIMIT)?;
-            let Some(NodeRequest::Prove) = asked else {
-                return Err(HostedError::BadAnswer);
-            };
+            match connection.receive::<NodeRequest>(HANDOVER_LIMIT)? {
+                Some(NodeRequest::Prove) => {}
+                Some(_) => return Err(HostedError::BadAnswer),
+                // It may have been stopped, or be about to end.
+                None => {
+                    let peer = CONTROLLER_NAME.to_owned();
+                    let what = "to admit this node";
+                    return Err(ControlError::TimedOut { peer, what }.into());
+                }
+            }
             let heard = hub.hear_challenge(switch, CHALLENGE_LIMIT);
             let heard = heard.map_err(|p| trouble(self.kind, place.name(), p))?;
             connection.send(&NodeReply::Token(heard))?;
