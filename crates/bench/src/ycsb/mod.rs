@@ -1,8 +1,8 @@
 //! YCSB over a table, independent of how its records are stored.
 //!
-//! A [`Table`] accepts operations, several at a time, and reports which have ended;
+//! A `Table` accepts operations, several at a time, and reports which have ended;
 //! [`crate::pages`] and [`crate::index`] have one each. A [`Job`] describes a run, an [`Outcome`]
-//! its results. A [`Session`] has the operations of one worker and does no IO; [`Run`] is the state
+//! its results. A `Session` has the operations of one worker and does no IO; `Run` is the state
 //! shared by all sessions. `embedded` gives each session a thread of a rack in real time,
 //! `simulated` an actor in virtual time.
 //!
