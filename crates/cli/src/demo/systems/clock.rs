@@ -50,7 +50,8 @@ impl<'a> Clock<'a> {
     }
 
     /// Whether the run is to continue; `fraction` is the progress of phases that have no time
-    /// limit.
+    /// limit, and the share of a run's operations that have ended: on a busy machine none may have
+    /// begun within its span, and one at least is needed.
     pub fn goes_on(&mut self, phase: Phase, fraction: f64) -> bool {
         if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
             let what = format!("{}: {}", self.what, doing(phase));
@@ -67,6 +68,7 @@ impl<'a> Clock<'a> {
         if let Some((_, bar)) = &mut self.bar {
             bar.set(|| share);
         }
-        elapsed < self.span && !self.globals.interrupt.is_set()
+        let is_over = elapsed >= self.span && fraction > 0.0;
+        !is_over && !self.globals.interrupt.is_set()
     }
 }
