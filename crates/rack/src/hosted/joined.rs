@@ -203,6 +203,11 @@ impl JoinedRack {
         }
     }
 
+    /// When it is set, its threads end, and nothing of it connects to the controller any more.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
     /// The first of the nodes.
     fn first(&self) -> &Joined {
         let mut all = self.nodes.iter().flatten();

@@ -23,13 +23,14 @@ impl NodeProcess {
         watch: &dyn Fn(NodeEvent),
     ) -> Result<(), HostedError> {
         let process = Arc::new(self);
-        let rack = Rack::new(Arc::new(JoinedRack::of(process.clone())));
-        let (has_joined, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let joined = JoinedRack::of(process.clone());
+        let (has_joined, has_ended) = (&AtomicBool::new(false), joined.stop());
+        let rack = Rack::new(Arc::new(joined));
         std::thread::scope(|scope| {
-            let (has_joined, has_ended) = (&has_joined, &has_ended);
+            let has_left = has_ended.clone();
             // It leaves the rack's services before the node leaves the rack.
             scope.spawn(move || {
-                let ends = || stop.load(Ordering::Relaxed) || has_ended.load(Ordering::Relaxed);
+                let ends = || stop.load(Ordering::Relaxed) || has_left.load(Ordering::Relaxed);
                 abort_on_panic(|| serve(&rack, has_joined, &ends));
             });
             let note = |event| {
@@ -37,6 +38,7 @@ impl NodeProcess {
                 watch(event);
             };
             let result = process.run(stop, &note);
+            // Nobody admits what the thread may be dialling any more.
             has_ended.store(true, Ordering::Relaxed);
             result
         })

@@ -58,6 +58,9 @@ fn screen(place: &RackFolder) -> Option<String> {
     Some(text)
 }
 
+/// How many demos may run until every system has been seen.
+const DEMOS_MAX: u32 = 5;
+
 /// The systems whose counters are not zero.
 fn moving(rack: &Value) -> impl Iterator<Item = &'static str> {
     let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
@@ -95,14 +98,20 @@ fn every_system_has_counters_that_move_under_load() {
     up.await_line("all 4 nodes have joined");
     let (mut counted, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut has_screen = true;
-    let demo = begun(&place, &["demo", "--scale-factor", "0.1"]);
-    while_it_runs(demo, || {
-        counted.extend(moving(&stat(&place, &[])["rack"]));
-        let screen = screen(&place);
-        has_screen = screen.is_some();
-        seen.extend(screen.iter().flat_map(|screen| shown(screen)));
-    });
     let all = BTreeSet::from(["flows", "index", "pages", "sequencers"]);
+    // On a busy machine a phase of the demo may be over before anybody has looked.
+    for _ in 0..DEMOS_MAX {
+        let demo = begun(&place, &["demo", "--scale-factor", "0.1"]);
+        while_it_runs(demo, || {
+            counted.extend(moving(&stat(&place, &[])["rack"]));
+            let screen = screen(&place);
+            has_screen = screen.is_some();
+            seen.extend(screen.iter().flat_map(|screen| shown(screen)));
+        });
+        if counted == all && (seen == all || !has_screen) {
+            break;
+        }
+    }
     assert_eq!(counted, all, "stat");
     if has_screen {
         assert_eq!(seen, all, "top");
