@@ -117,7 +117,8 @@ pub(super) struct JoinedRack {
     process: NodesProcess,
     /// The nodes that are here, by number.
     nodes: Vec<Option<Joined>>,
-    stop: Arc<AtomicBool>,
+    /// When it is set, its threads end, and nothing of it connects to the controller any more.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl JoinedRack {
@@ -201,11 +202,6 @@ impl JoinedRack {
             nodes,
             stop: Arc::default(),
         }
-    }
-
-    /// When it is set, its threads end, and nothing of it connects to the controller any more.
-    pub fn stop(&self) -> Arc<AtomicBool> {
-        self.stop.clone()
     }
 
     /// The first of the nodes.

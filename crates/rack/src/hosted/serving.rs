@@ -24,7 +24,7 @@ impl NodeProcess {
     ) -> Result<(), HostedError> {
         let process = Arc::new(self);
         let joined = JoinedRack::of(process.clone());
-        let (has_joined, has_ended) = (&AtomicBool::new(false), joined.stop());
+        let (has_joined, has_ended) = (&AtomicBool::new(false), joined.stop.clone());
         let rack = Rack::new(Arc::new(joined));
         std::thread::scope(|scope| {
             let has_left = has_ended.clone();
