@@ -115,7 +115,7 @@ fn transfers(
     side: Side,
 ) -> Outcome {
     let seed = u64::from(rng.next_u32());
-    // Ethernet's 1500 bytes leave VXLAN room for an RDMA MTU of 1024.
+    // The largest RDMA MTU inside VXLAN on an Ethernet of 1500 bytes is 1024.
     let setup = Setup {
         mtu: Mtu::B1024,
         rnr_retries: 7,

@@ -108,7 +108,7 @@ fn a_host_without_a_rack_of_processes_is_refused() {
 }
 
 #[test]
-fn mistakes_about_a_host_are_told() {
+fn mistakes_about_a_host_are_reported() {
     let good = whole("127.0.0.1:4800");
     for (from, to, says) in [
         (

@@ -63,7 +63,7 @@ impl ForeignHost {
         self.ip.to_ipv6_mapped()
     }
 
-    /// One of its queue pairs, as a queue pair of this rack is told of it.
+    /// The address of one of its queue pairs, for a queue pair of this rack that is its peer.
     pub fn peer(&self, qpn: Qpn) -> Peer {
         Peer {
             mac: self.mac,

@@ -62,7 +62,7 @@ pub trait Inlet: Send {
     /// Returns the buffer of the package taken last.
     fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String>;
 
-    /// Whether the sender is being told of all returned buffers.
+    /// Whether the sender is being notified of all returned buffers.
     fn settle(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, String>;
 }
 

@@ -1,6 +1,6 @@
-//! The way of a node's control connections, which can be cut: then nothing arrives any more in
-//! either direction, and neither side is told, as if the network between them had failed. What is
-//! on the way arrives when the cable is mended.
+//! A TCP proxy for a node's control connections that can be cut, like the network between the node
+//! and its controller: then nothing arrives in either direction, and no connection closes. When it
+//! is mended, what was withheld arrives.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -230,7 +230,7 @@ impl NodeProcess {
                         watch(NodeEvent::Lost { why });
                     }
                 }
-                // It was told to end meanwhile, as the switch may have been.
+                // A node that was requested to end need not have joined.
                 Err(_) if stop.load(Ordering::Relaxed) => break,
                 Err(error) => {
                     let patience = match self.waits_for_name {

@@ -129,7 +129,7 @@ impl SwitchCore {
         }
         self.wait_introduced(&members);
         let mut controller = self.controller.lock().expect("no holder panics");
-        // From then on nodes are told to leave, and would be taken for dead.
+        // Nodes have got farewells, and would count as dead.
         if self.is_stopped() {
             return;
         }

@@ -163,7 +163,7 @@ fn pages_sequencers_flows_and_names_of_programs_outlive_the_switch_process() {
 const MIDWAY: u64 = 60;
 
 #[test]
-fn a_switch_process_that_is_told_to_end_while_it_restores_changes_nothing() {
+fn a_switch_process_that_ends_while_it_restores_changes_nothing() {
     restored_halfway("restart-ended", false);
 }
 
@@ -198,7 +198,7 @@ fn stop_halfway(rack: &Rack, gate: &Gate, dies: bool) {
                 opens.open();
                 restored.recv_timeout(AMPLE).unwrap();
             }
-            // It is told to end first.
+            // The request to end comes first.
             false => {
                 _ = std::thread::spawn(move || {
                     std::thread::sleep(Time::from_millis(100));

@@ -10,7 +10,8 @@ use rackweave_sim::checkers::MessageHistory;
 use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, Peer, fill_message};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest time for which the switch is absent, or stands still.
+/// Longest time for which the switch moves no packets after a fault: a process that takes another's
+/// place waits three times `dead_after` and a second for nodes, and it may have been absent.
 const ABSENT_MAX: Duration = Duration::from_millis(5 * DEAD_AFTER_MS);
 
 pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
