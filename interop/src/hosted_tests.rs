@@ -9,12 +9,11 @@ use crate::nic_tests::direction;
 use crate::nic_tests::our_nic::{OurNic, QueuePair};
 use crate::nic_tests::transfers::{Kind, one};
 use crate::suite::Suite;
-use rackweave_base::{Instant, Memory, Packet, PortId, Rng};
+use rackweave_base::{Memory, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_link::{CaptureOptions, SharedCapture};
 use rackweave_rack::hosted::{HostedRack, SwitchOptions, SwitchProcess};
-use rackweave_rack::{ForeignEnd, Node, Rack, RackConfig};
-use rackweave_switch::{Direction, Tap};
+use rackweave_rack::{ForeignEnd, Node, Rack, RackConfig, SwitchCapture};
 use rackweave_verbs::{Mtu, PdId, Verbs};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -50,7 +49,7 @@ pub fn run(
     let refused = |error| Failure::refused("the capture", error);
     let capture = SharedCapture::create(&file, &options, switch.memory().clone());
     let capture = capture.map_err(refused)?;
-    switch.set_tap(Some(Box::new(CaptureAtSwitch(capture.clone()))));
+    switch.set_tap(Some(Box::new(SwitchCapture(capture.clone()))));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stopped = StopOnDrop(&stop);
@@ -208,26 +207,6 @@ impl OurNic for Program {
         let own = nodes.find(|node| node.name == NODE);
         own.and_then(|node| node.counters.get(name).copied())
             .unwrap_or(0)
-    }
-}
-
-/// Feeds a capture with the packets at the switch.
-struct CaptureAtSwitch(SharedCapture);
-
-impl Tap for CaptureAtSwitch {
-    fn packet(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        direction: Direction,
-        packet: &Packet,
-        dropped: Option<&'static str>,
-    ) {
-        let direction = match direction {
-            Direction::Ingress => rackweave_link::Direction::Ingress,
-            Direction::Egress => rackweave_link::Direction::Egress,
-        };
-        self.0.record(now, port, direction, packet, dropped);
     }
 }
 

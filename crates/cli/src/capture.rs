@@ -1,32 +1,12 @@
 //! Captures at the switch: received and sent packets, with the reason of every drop.
 
 use crate::outcome::CliError;
-use rackweave_base::{Instant, Memory, Packet, PortId};
+use rackweave_base::Memory;
 use rackweave_link::{CaptureOptions, SharedCapture};
-use rackweave_rack::RackConfig;
-use rackweave_switch::{Direction, Tap};
+use rackweave_rack::{RackConfig, SwitchCapture};
+use rackweave_switch::Tap;
 use serde::Serialize;
 use std::path::Path;
-
-/// Feeds a capture with the packets at the switch.
-struct CaptureAtSwitch(SharedCapture);
-
-impl Tap for CaptureAtSwitch {
-    fn packet(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        direction: Direction,
-        packet: &Packet,
-        dropped: Option<&'static str>,
-    ) {
-        let direction = match direction {
-            Direction::Ingress => rackweave_link::Direction::Ingress,
-            Direction::Egress => rackweave_link::Direction::Egress,
-        };
-        self.0.record(now, port, direction, packet, dropped);
-    }
-}
 
 /// A capture that runs until it is finished.
 pub struct Recording {
@@ -63,7 +43,7 @@ impl Recording {
 
     /// The tap for the switch's `set_tap`.
     pub fn tap(&self) -> Box<dyn Tap> {
-        Box::new(CaptureAtSwitch(self.capture.clone()))
+        Box::new(SwitchCapture(self.capture.clone()))
     }
 
     /// Ends the capture and reports its contents.

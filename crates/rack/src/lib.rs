@@ -11,6 +11,7 @@
 
 mod awake;
 mod build;
+mod capture;
 pub mod config;
 mod embedded;
 mod flow;
@@ -30,6 +31,7 @@ pub mod statistics;
 pub mod testing;
 
 pub use build::{Address, RackError, pipeline_config, switch_config_of};
+pub use capture::SwitchCapture;
 pub use config::choices::Kind as RackKind;
 pub use config::{ConfigError, RackConfig};
 pub use embedded::EmbeddedRack;

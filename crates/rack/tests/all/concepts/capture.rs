@@ -2,8 +2,8 @@
 
 use rackweave_base::{Instant, Memory, Packet, PortId};
 use rackweave_link::{CaptureOptions, SharedCapture};
-use rackweave_rack::SimulatedRack;
 use rackweave_rack::testing::SimulatedMachines;
+use rackweave_rack::{SimulatedRack, SwitchCapture};
 use rackweave_switch::{Direction, Tap};
 use rackweave_wire::train;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct Recording {
 struct Ear {
     switch: usize,
     seen: Arc<Mutex<Vec<Seen>>>,
-    capture: SharedCapture,
+    capture: SwitchCapture,
     memory: Memory,
 }
 
@@ -52,11 +52,7 @@ impl Tap for Ear {
         packet: &Packet,
         dropped: Option<&'static str>,
     ) {
-        let way = match direction {
-            Direction::Ingress => rackweave_link::Direction::Ingress,
-            Direction::Egress => rackweave_link::Direction::Egress,
-        };
-        self.capture.record(now, port, way, packet, dropped);
+        self.capture.packet(now, port, direction, packet, dropped);
         for packet in train::split(packet).expect("trains have sound headers") {
             let payload = packet.payload.to_vec(&self.memory);
             self.seen.lock().unwrap().push(Seen {
@@ -88,7 +84,7 @@ impl Recording {
             let ear = Ear {
                 switch,
                 seen: seen.clone(),
-                capture: capture.clone(),
+                capture: SwitchCapture(capture.clone()),
                 memory,
             };
             let mut switch = rack.switch_at_mut(switch).expect("it is one of them");
