@@ -246,20 +246,24 @@ impl MessageReceiver {
         self.tell()
     }
 
-    /// Reports free buffers. If another thread has the NIC and there is more to receive, this is
-    /// left to the next call, which is certain to come.
+    /// Reports free buffers. If there is more to receive, what cannot be reported at once, because
+    /// another thread has the NIC or the peer has not acknowledged earlier reports, is left to the
+    /// next call, which is certain to come. Otherwise the caller may turn to something else while
+    /// the sender waits for the report.
     fn tell(&mut self) -> Result<(), Closed> {
         let Self { node, receiver } = self;
         let receiver = receiver.as_mut().expect("it is not dropped");
         if receiver.owes() {
-            let polled = try_with(&**node, |now, verbs| receiver.poll(now, verbs));
-            match polled {
-                Some(polled) => polled?,
-                None if receiver.has_package() => false,
-                None => with(&**node, |now, verbs| receiver.poll(now, verbs))?,
-            };
+            try_with(&**node, |now, verbs| receiver.poll(now, verbs)).transpose()?;
         }
-        Ok(())
+        if !receiver.owes() || receiver.has_package() {
+            return Ok(());
+        }
+        wait_until(&**node, || {
+            let polled = with(&**node, |now, verbs| receiver.poll(now, verbs));
+            let is_done = polled.is_err() || !receiver.owes() || receiver.has_package();
+            is_done.then_some(polled.map(drop))
+        })
     }
 
     fn wait_for_piece(&mut self) -> Result<(), Closed> {

@@ -3,6 +3,7 @@
 mod basics;
 mod closing;
 mod garbage;
+mod handles;
 mod random;
 pub mod rig;
 mod sizes;
