@@ -68,10 +68,16 @@ impl Controller {
             );
         }
         fence(Ordering::SeqCst);
+        // A node may die after it was found alive.
+        let mut is_silent = false;
         for node in registry.nodes.iter().flatten() {
             let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
             for frame in 0..frames {
-                let mut load = |at| site.load_word(id, rkey, at).map(u64::from_le_bytes);
+                let mut load = |at| {
+                    let word = site.load_word(id, rkey, at).map(u64::from_le_bytes);
+                    is_silent |= word.is_none();
+                    word
+                };
                 let doubt = control::doubt_at(page_size, frames, frame);
                 let doubted = load(doubt + control::DOUBT_VERSION_AT).unwrap_or_default();
                 let in_doubt = load(doubt).and_then(PageId::from_tag);
@@ -110,6 +116,7 @@ impl Controller {
                 }
             }
         }
+        survey.is_partial |= is_silent;
         survey
     }
 

@@ -245,13 +245,21 @@ impl Simulation {
         )
     }
 
-    /// Restarts a switch with empty tables. Returns false if there is no such switch.
-    pub fn restart_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
+    /// Empties the tables of a switch. Returns false if there is no such switch.
+    pub fn empty_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
         let switch = self.world.switch_at_mut(at);
         let (Some(switch), Some(pipeline)) = (switch, self.pipelines.get(at)) else {
             return Ok(false);
         };
         switch.restart(Pipeline::new(pipeline, self.memory.clone()))?;
+        Ok(true)
+    }
+
+    /// Restarts a switch with empty tables. Returns false if there is no such switch.
+    pub fn restart_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
+        if !self.empty_switch_at(at)? {
+            return Ok(false);
+        }
         self.control(|controller, site| match at {
             0 => controller.switch_restarted(site),
             _ => controller.edge_switch_restarted(site, at),
