@@ -378,7 +378,7 @@ requests! {
     /// address of its node, and its tree nodes have 2 to the power of `node_shift` bytes. Returns
     /// false if there is no such node.
     SetIndexServer {
-        /// The number, which no plan names yet.
+        /// The number, which no plan and no other node's endpoint has.
         number: u16,
         /// The endpoint's node.
         node: NodeId,

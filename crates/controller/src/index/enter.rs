@@ -15,7 +15,8 @@ impl IndexRegistry {
     /// Enters a server on all switches, or removes it.
     ///
     /// # Errors
-    /// If a switch lacks capacity; then nothing has changed.
+    /// If a server at another address has the number, or a switch lacks capacity; then nothing has
+    /// changed.
     pub fn set_server(
         &mut self,
         site: &mut dyn Site,
@@ -26,6 +27,10 @@ impl IndexRegistry {
             return Err(IndexLoadError::UnknownServer { server });
         }
         let old = self.servers.get(&server).copied();
+        let (was, is) = (old.map(|old| old.ip), entry.map(|entry| entry.ip));
+        if was.is_some() && is.is_some() && was != is {
+            return Err(IndexLoadError::ServerTaken { server });
+        }
         on_all(site, entry, old, |index, entry| {
             index.set_server(server, entry)
         })?;

@@ -54,6 +54,12 @@ pub enum IndexLoadError {
         /// Its number.
         server: u16,
     },
+    /// The number belongs to an endpoint of another node.
+    #[error("server {server} is at another node; remove it there, or take another number")]
+    ServerTaken {
+        /// The number.
+        server: u16,
+    },
     /// No loaded plan can be activated.
     #[error("no plan is loaded on all switches: begin to load one, and load until it is done")]
     NotLoaded,

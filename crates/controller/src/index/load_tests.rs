@@ -6,7 +6,7 @@ use super::super::{IndexLoadError, Led};
 use super::rig::{ALL, Rack, enter, ip, racks, server_host};
 use super::*;
 use rackweave_base::{Rkey, Rng};
-use rackweave_programs::index::entries::{IndexConfig, ROOT};
+use rackweave_programs::index::entries::{IndexConfig, ROOT, ServerEntry};
 
 const LIMITS: PlanLimits = PlanLimits {
     ranges: 64,
@@ -318,6 +318,21 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         .set_query(&mut rack, (ip(1), Qpn(7)), None)
         .unwrap();
     registry.set_query(&mut rack, pair, Some(entry)).unwrap();
+    // A number is one endpoint's until that is removed.
+    let [of, other] = [0, 1].map(|server| ip(server_host(server)));
+    let at_other = ServerEntry {
+        ip: other,
+        address: 0,
+        node_shift: 8,
+    };
+    assert_eq!(
+        registry.set_server(&mut rack, 0, Some(at_other)),
+        Err(IndexLoadError::ServerTaken { server: 0 })
+    );
+    assert!(registry.is_at(0, of));
+    registry.remove_server(&mut rack, 0, of).unwrap();
+    registry.set_server(&mut rack, 0, Some(at_other)).unwrap();
+    assert!(registry.is_at(0, other));
 }
 
 #[test]
