@@ -178,3 +178,6 @@ fn add<V: std::fmt::Display>(report: &mut SeedReport, system: System, found: Vec
         .map(|violation| format!("{system:?}: {violation}"));
     report.violations.extend(found);
 }
+
+#[cfg(test)]
+mod tests;

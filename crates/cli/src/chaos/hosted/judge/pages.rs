@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A directory that was rebuilt has numbered all pages anew by then, also those whose newest
 /// version a node had to find out.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// A death that is more recent than this may be unknown to a switch that starts.
 const UNSETTLED: Duration = Duration::from_secs(4);
