@@ -21,6 +21,7 @@
 //! copied into its packet. A request that follows a READ waits until that READ's bytes have been
 //! taken (`qp/held`).
 
+mod cables;
 mod config;
 mod congestion;
 mod counters;
@@ -36,6 +37,7 @@ mod shared;
 mod table;
 mod verbs;
 
+pub use cables::CableId;
 pub use config::{NicConfig, QPS_MAX};
 pub use congestion::Dcqcn;
 pub use counters::Counters;

@@ -1,5 +1,6 @@
 //! The NIC: dispatches received packets to queue pairs and collects packets to send from them.
 
+use crate::cables::CableId;
 use crate::cq::CqTable;
 use crate::datagrams::{self, Ports};
 use crate::egress::{Egress, EgressQueue};
@@ -77,7 +78,9 @@ impl Nic {
     #[cold]
     fn handle_other(&mut self, now: Instant, mut packet: Packet, error: ParseError) {
         let core = &mut self.core;
-        let ports = self.ports.as_mut();
+        // Direct cables carry packets of queue pairs alone.
+        let is_direct = core.cables.from != CableId::SWITCH;
+        let ports = self.ports.as_mut().filter(|_| !is_direct);
         if !ports.is_some_and(|ports| ports.handle_packet(now, core, &mut packet)) {
             core.counters.count_malformed(error.reason());
         }
@@ -103,7 +106,8 @@ impl Nic {
         if !qp.receives() {
             return Err(DropReason::BadState);
         }
-        if headers.ipv4.source != qp.connection.peer_ip {
+        let source = headers.ipv4.source;
+        if source != qp.connection.peer_ip || !core.cables.admits(source) {
             return Err(DropReason::NotFromPeer);
         }
         if core.config.check && !check_is_right(core, packet) {
@@ -116,6 +120,7 @@ impl Nic {
             qp.note_mark(core, now);
         }
         let result = if opcode.is_request() {
+            qp.responder.cable = core.cables.from;
             qp.handle_request(core, headers, packet)
         } else if notification {
             qp.handle_notification(core, now)
@@ -129,6 +134,7 @@ impl Nic {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         let mut packet = None;
+        self.core.cables.to = CableId::SWITCH;
         if self.ports.is_none() {
             self.emit(now, &mut packet);
         } else {

@@ -1,5 +1,6 @@
 //! State shared by the queue pairs of a NIC.
 
+use crate::cables::Cables;
 use crate::congestion::Dcqcn;
 use crate::cq::CqTable;
 use crate::egress::Egress;
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     pub(crate) identification: u16,
     /// Whether the caller that takes the packets copies the bytes of READ responses.
     pub(crate) reads_deferred: bool,
+    pub(crate) cables: Cables,
 }
 
 impl Core {
@@ -80,6 +82,7 @@ impl Core {
             events: VecDeque::new(),
             identification: 0,
             reads_deferred: false,
+            cables: Cables::default(),
         }
     }
 

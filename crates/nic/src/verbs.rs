@@ -117,6 +117,12 @@ impl Verbs for Nic {
         self.set_read_by_reference(qpn, true);
     }
 
+    fn keep_to_switch(&mut self, qpn: Qpn) {
+        if let Some(qp) = self.qps.get_mut(qpn) {
+            qp.keeps_to_switch = true;
+        }
+    }
+
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         let qp = self.qps.get_mut(qpn).ok_or(PostError::Unknown(qpn))?;
         let result = qp.post_send(&mut self.core, request);

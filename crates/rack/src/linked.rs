@@ -1,12 +1,13 @@
 //! A machine with its links, driven by one thread at a time. Several switches are one machine.
 
-use rackweave_base::{Duration, Instant, Packet, PortId};
+use rackweave_base::{Duration, Instant, NodeId, Packet, PortId};
 use rackweave_link::Link;
-use rackweave_nic::Nic;
+use rackweave_nic::{CableId, Nic};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
 use rackweave_verbs::Service;
+use std::net::Ipv4Addr;
 
 /// Maximum packets moved in one burst, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
@@ -19,9 +20,21 @@ const BURST_WORK: u32 = 512;
 pub(crate) struct LinkedNode {
     pub nic: Nic,
     pub link: Box<dyn Link>,
+    /// The direct cables to other nodes, by their numbers less one.
+    pub direct: Vec<Option<DirectCable>>,
     /// The NVMe target behind the NIC, if the node has one.
     pub target: Option<Target>,
     pub dead: bool,
+}
+
+/// A node's end of a cable to another node.
+pub(crate) struct DirectCable {
+    pub peer: NodeId,
+    pub link: Box<dyn Link>,
+    /// A packet that found the link full.
+    held: Option<Packet>,
+    /// Since when the link has been full.
+    stuck_since: Option<Instant>,
 }
 
 /// A switch and its ends of all links, by port.
@@ -63,6 +76,37 @@ fn work(packet: &Packet) -> u32 {
     1 + (packet.payload.len() >> 10) as u32
 }
 
+impl DirectCable {
+    pub fn new(peer: NodeId, link: Box<dyn Link>) -> Self {
+        Self {
+            peer,
+            link,
+            held: None,
+            stuck_since: None,
+        }
+    }
+
+    /// Sends a packet, or holds it while the link is full. If that lasts, packets are dropped, as a
+    /// port of a switch drops them.
+    fn send(&mut self, now: Instant, packet: Packet) {
+        match self.link.send(now, packet) {
+            Ok(()) => self.stuck_since = None,
+            Err(packet) => {
+                let since = *self.stuck_since.get_or_insert(now);
+                self.held = (now < since + STUCK_LIMIT).then_some(packet);
+            }
+        }
+    }
+
+    /// Whether further packets have to wait for the one that is held.
+    fn is_blocked(&mut self, now: Instant) -> bool {
+        if let Some(packet) = self.held.take() {
+            self.send(now, packet);
+        }
+        self.held.is_some()
+    }
+}
+
 impl LinkedNode {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
@@ -82,12 +126,17 @@ impl LinkedNode {
         if self.dead {
             return moved;
         }
+        moved += self.receive_direct(now);
         if self.nic.poll_timeout().is_some_and(|due| due <= now) {
             self.nic.handle_timeout(now);
             moved += 1;
         }
         if let Some(target) = &mut self.target {
             moved += u32::from(target.poll(now, &mut self.nic));
+        }
+        let blocks = |cable: &mut DirectCable| cable.is_blocked(now);
+        if self.direct.iter_mut().flatten().any(blocks) {
+            return moved;
         }
         let mut room = BURST;
         while room > 0 {
@@ -103,11 +152,75 @@ impl LinkedNode {
                 break;
             };
             moved += work(&packet);
-            let sent = self.link.send(now, packet);
-            debug_assert!(sent.is_ok(), "the link said that it had room");
             room -= 1;
+            match self.direct_cable(self.nic.cable()) {
+                Some(cable) => {
+                    cable.send(now, packet);
+                    if cable.held.is_some() {
+                        break;
+                    }
+                }
+                None => {
+                    let sent = self.link.send(now, packet);
+                    debug_assert!(sent.is_ok(), "the link said that it had room");
+                }
+            }
         }
         moved
+    }
+
+    /// Takes what has arrived on direct cables.
+    fn receive_direct(&mut self, now: Instant) -> u32 {
+        let mut moved = 0;
+        for (at, cable) in self.direct.iter_mut().enumerate() {
+            let Some(cable) = cable else { continue };
+            let mut of_this = 0;
+            while of_this < BURST_WORK
+                && let Some(packet) = cable.link.receive(now)
+            {
+                of_this += work(&packet);
+                self.nic.handle_direct(now, CableId(at as u8 + 1), packet);
+            }
+            moved += of_this;
+        }
+        moved
+    }
+
+    fn direct_cable(&mut self, cable: CableId) -> Option<&mut DirectCable> {
+        let at = usize::from(cable.0).checked_sub(1)?;
+        self.direct.get_mut(at)?.as_mut()
+    }
+
+    /// Connects a cable to another node, at this address, in place of an earlier one.
+    pub fn connect_directly(&mut self, cable: DirectCable, ip: Ipv4Addr) {
+        self.disconnect_directly(cable.peer);
+        let free = self.direct.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.direct.len());
+        let Ok(number) = u8::try_from(at + 1) else {
+            // The packets go by way of the switch.
+            return;
+        };
+        self.direct
+            .resize_with(self.direct.len().max(at + 1), || None);
+        self.direct[at] = Some(cable);
+        self.nic.set_cable(CableId(number), Some(ip));
+    }
+
+    /// Removes all cables to other nodes.
+    pub fn disconnect_all(&mut self) {
+        let peers: Vec<NodeId> = self.direct.iter().flatten().map(|it| it.peer).collect();
+        for peer in peers {
+            self.disconnect_directly(peer);
+        }
+    }
+
+    /// Removes the cable to another node, if there is one.
+    pub fn disconnect_directly(&mut self, peer: NodeId) {
+        let is_to = |cable: &Option<DirectCable>| cable.as_ref().is_some_and(|it| it.peer == peer);
+        if let Some(at) = self.direct.iter().position(is_to) {
+            self.direct[at] = None;
+            self.nic.set_cable(CableId(at as u8 + 1), None);
+        }
     }
 
     /// When the next timer expires.

@@ -217,6 +217,10 @@ impl<T: Toll> Verbs for Metered<'_, T> {
         self.verbs.read_by_reference(qpn);
     }
 
+    fn keep_to_switch(&mut self, qpn: Qpn) {
+        self.verbs.keep_to_switch(qpn);
+    }
+
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         match &mut self.outbox {
             Some(outbox) => outbox.0.push((qpn, request)),

@@ -55,6 +55,8 @@ pub(crate) struct Qp {
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
     pub(crate) rate: RateControl,
+    /// Whether its packets take the cable to the switch although there is one to the peer.
+    pub(crate) keeps_to_switch: bool,
     /// Whether the responder, rather than the requester, sends next.
     responder_next: bool,
 }
@@ -99,6 +101,7 @@ impl Qp {
             requester: Requester::new(SendQueue::new(capabilities.send_max)),
             responder: Responder::new(ReceiveQueue::new(capabilities.receive_max)),
             rate: RateControl::new(),
+            keeps_to_switch: false,
             responder_next: true,
         }
     }
@@ -125,6 +128,7 @@ impl Qp {
     pub(crate) fn poll_control(&mut self, core: &mut Core, out: &mut Option<Packet>) -> Emission {
         let emission = self.emit_control(core, out);
         if emission == Emission::Packet {
+            core.cables.to = self.responder.cable;
             self.wake(core);
         }
         emission
@@ -151,6 +155,10 @@ impl Qp {
             };
             match emission {
                 Emission::Packet => {
+                    core.cables.to = match responder {
+                        true => self.responder.cable,
+                        false => self.requester.cable,
+                    };
                     self.sent_bulk(core, out, now);
                     self.wake(core);
                     return Emission::Packet;

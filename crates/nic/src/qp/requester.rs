@@ -9,6 +9,7 @@ use super::plan::PacketPlan;
 use super::queues::{Kind, SendEntry, SendQueue};
 use super::segments::SegmentError;
 use super::{Emission, Qp, state};
+use crate::CableId;
 use crate::shared::{Core, Timer};
 use rackweave_base::{Duration, Instant, Packet, Psn};
 use rackweave_verbs::{CompletionStatus, QpState, SendSide};
@@ -46,6 +47,8 @@ pub(crate) struct Requester {
     pub(crate) broken: Option<(u32, CompletionStatus)>,
     /// Whether `Drained` is still to be reported.
     pub(crate) draining: bool,
+    /// The cable that its requests take.
+    pub(crate) cable: CableId,
 }
 
 impl Requester {
@@ -81,6 +84,7 @@ impl Requester {
             recovering: 0,
             broken: None,
             draining: false,
+            cable: CableId::SWITCH,
         }
     }
 
@@ -215,6 +219,9 @@ impl Qp {
         out: &mut Option<Packet>,
     ) {
         let requester = &mut self.requester;
+        if requester.outstanding() == 0 && !self.keeps_to_switch {
+            requester.cable = core.cables.to_peer(self.connection.peer_ip);
+        }
         let psn = requester.next;
         // A READ is one packet, however many packets its response has.
         let packets = if kind == Kind::Data { plan.span } else { 1 };

@@ -9,8 +9,8 @@ use super::held::{Held, HeldQueue};
 use super::queues::ReceiveQueue;
 use super::reads::ReadRing;
 use super::{Qp, state};
-use crate::DropReason;
 use crate::shared::Core;
+use crate::{CableId, DropReason};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant, Packet, Payload, Psn, Rkey};
 use rackweave_verbs::{Access, CompletionOpcode, CompletionStatus, QpEvent, ReceiveSide};
@@ -82,6 +82,8 @@ pub(crate) struct Responder {
     /// Whether a congestion notification is pending.
     pub(crate) notify: bool,
     notified_at: Option<Instant>,
+    /// The cable on which the last request came.
+    pub(crate) cable: CableId,
 }
 
 impl Responder {
@@ -101,6 +103,7 @@ impl Responder {
             by_reference: false,
             notify: false,
             notified_at: None,
+            cable: CableId::SWITCH,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests of the soft NIC, two of them connected by a programmable channel.
 
+mod cables;
 mod common;
 mod congestion;
 mod datagrams;

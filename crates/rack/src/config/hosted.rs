@@ -3,6 +3,7 @@
 
 use super::check::{ConfigError, rule, within};
 use super::{NodeConfig, RackConfig};
+use rackweave_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,9 @@ pub struct HostedSection {
     /// Whether packets in UDP have an authentication code that only their sender can make; by
     /// default, if other machines can send packets.
     pub authenticate: Option<bool>,
+    /// Whether nodes with shared-memory links exchange packets that no program of the switch acts on
+    /// without the switch. Configured faults need the switch: with them, all packets pass it.
+    pub direct: bool,
     /// Heartbeat interval in milliseconds.
     pub heartbeat_ms: u64,
     /// Milliseconds without a heartbeat after which a peer counts as dead.
@@ -89,6 +93,7 @@ impl Default for HostedSection {
             udp: SocketAddr::from(([127, 0, 0, 1], 4789)),
             vni: 7471,
             authenticate: None,
+            direct: true,
             heartbeat_ms: 200,
             dead_after_ms: 2000,
         }
@@ -188,6 +193,12 @@ impl RackConfig {
         self.node
             .iter()
             .any(|node| !node.link_kind(&hosted).shares_memory())
+    }
+
+    /// Whether nodes of a hosted rack may have cables to each other.
+    pub(crate) fn allows_direct_cables(&self) -> bool {
+        let mut nodes = (0..self.node.len()).map(|at| NodeId(at as u16));
+        self.hosted().direct && !nodes.any(|node| self.faults_of(node).any())
     }
 
     /// A number that is equal on processes that can form one rack: it covers everything except

@@ -64,6 +64,7 @@ impl Shared {
             let [link, far] = link(config, faults, rngs, &parts.memory)?;
             links.plug(build::place_of(&topology, NodeId(at as u16)), far);
             nodes.push(LockedMachine::new(LinkedNode {
+                direct: Vec::new(),
                 nic,
                 link,
                 target: None,

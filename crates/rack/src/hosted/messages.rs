@@ -181,6 +181,17 @@ pub(super) enum NodeRequest {
     Forget {
         origin: u16,
     },
+    /// Make a direct cable to this node, and send its other end on the Unix socket.
+    MakeCable {
+        peer: NodeId,
+    },
+    /// The end of a direct cable to this node arrives on the Unix socket.
+    TakeCable {
+        peer: NodeId,
+    },
+    CutCable {
+        peer: NodeId,
+    },
     StartJob {
         job: u64,
         name: String,
@@ -204,6 +215,8 @@ pub(super) enum NodeReply {
         leaving: bool,
         /// A channel to the page directory requests a new connection.
         page_alarm: bool,
+        /// Nodes to which a direct cable would be used.
+        wanted: Vec<NodeId>,
     },
     /// To `Prove`; `None` if no token has arrived.
     Token(Option<Token>),
@@ -221,6 +234,7 @@ pub(super) enum NodeReply {
     /// `None` if the node has no target.
     Target(Option<Result<TargetReply, TargetError>>),
     Imported(Result<(), String>),
+    Cabled(Result<(), String>),
     Job(JobStatus),
     Counters(Counters),
 }

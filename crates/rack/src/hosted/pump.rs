@@ -3,7 +3,7 @@
 
 use crate::awake::{Credit, LockedMachine, span};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use rackweave_base::Instant;
+use rackweave_base::{Duration, Instant};
 use rackweave_link::{Link, wait};
 use rackweave_verbs::Progress;
 use rustix::event::{EventfdFlags, eventfd};
@@ -20,6 +20,10 @@ const BLIND_MAX: Time = Time::from_millis(1);
 
 /// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
 const VISIT: Time = Time::from_micros(200);
+
+/// How long the driver thread stays awake after something has moved: a peer that answers takes some
+/// microseconds, and to fall asleep and be woken takes tens.
+const AWAKE: Duration = Duration::from_micros(50);
 
 /// A machine with links.
 pub(super) trait LinkedMachine: Send {
@@ -182,13 +186,20 @@ impl<S: LinkedMachine> Pump<S> {
 
     /// Drives the machine until [`Pump::stop`].
     pub fn run(&self) {
+        let mut awake_until = Instant::ZERO;
         while !self.stop.load(Ordering::Relaxed) {
+            let now = self.now();
             let visited = self.visited.load(Ordering::Relaxed);
-            let since = self.now().as_nanos().saturating_sub(visited);
+            let since = now.as_nanos().saturating_sub(visited);
             if since < VISIT.as_nanos() as u64 {
                 std::thread::sleep(VISIT);
-            } else if !self.turn() && !self.credit.stay_awake() {
-                self.sleep(SLEEP_MAX);
+            } else if self.turn() {
+                awake_until = now + AWAKE;
+            } else if !self.credit.stay_awake() {
+                match now < awake_until {
+                    true => std::thread::yield_now(),
+                    false => self.sleep(SLEEP_MAX),
+                }
             }
         }
     }

@@ -99,6 +99,12 @@ pub(crate) fn attach<T: Attach>(
     )?;
     index.ask(endpoint, EndpointRequest::Open(accepted))?;
     if let (Some(own), Some(peer)) = (ends.reader, accepted.reader) {
+        if accepted.is_led {
+            on_node(rack, *node, |verbs| {
+                verbs.keep_to_switch(own);
+                Ok(())
+            })?;
+        }
         rack.connect((*node, own), (accepted.node, peer), &attributes)?;
     }
     Ok(())

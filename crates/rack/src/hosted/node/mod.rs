@@ -1,6 +1,7 @@
 //! A node's process: joins the rack, drives its NIC, answers the controller, runs jobs.
 
 mod access;
+mod cables;
 mod jobs;
 mod process;
 mod serve;
@@ -30,6 +31,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration as Time;
 
+use cables::CableMaker;
 use shared::{NodeCore, NodeMachine};
 
 pub(super) use access::NodeAccessPoint;
@@ -218,11 +220,11 @@ impl NodeProcess {
         while !stop.load(Ordering::Relaxed) {
             self.core.keep_house();
             match self.join() {
-                Ok((connection, channel)) => {
+                Ok((connection, channel, cables)) => {
                     (is_reported, taken_since) = (false, None);
                     let link = self.link_kind();
                     watch(NodeEvent::Joined { link });
-                    let serving = serve::Serving::new(&self.core, channel);
+                    let serving = serve::Serving::new(&self.core, channel, cables);
                     let dead_after = self.config.hosted().dead_after();
                     let lost = serving.run(connection, dead_after, stop);
                     self.core.disconnect();
@@ -265,7 +267,7 @@ impl NodeProcess {
     }
 
     /// Connects, says hello, and makes this end of the link.
-    fn join(&self) -> Result<(Connection, Option<UnixStream>), HostedError> {
+    fn join(&self) -> Result<(Connection, Option<UnixStream>, CableMaker<'_>), HostedError> {
         let pool = Pool::new(self.config.payload_buffers as usize);
         let place = ports::NodePlacement {
             config: &self.config,
@@ -305,7 +307,18 @@ impl NodeProcess {
         let link = ports::with_faults(end.into_link(), faults, &self.core.memory)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
         let memory = self.core.memory.clone();
-        let nic = || Nic::new(config, memory, pool, KeyRng::system());
+        let cables = CableMaker {
+            config: &self.config,
+            pool: pool.clone(),
+        };
+        let has_cables = self.config.allows_direct_cables();
+        let nic = || {
+            let mut nic = Nic::new(config, memory, pool, KeyRng::system());
+            if has_cables {
+                nic.allow_direct_cables();
+            }
+            nic
+        };
         self.core.plug(link, nic);
         // The controller looks for it once the node has joined.
         if let Some((config, namespaces)) = target {
@@ -313,7 +326,7 @@ impl NodeProcess {
             let added = self.set_target(|nic| Target::new(config, nic, memory, namespaces));
             added.map_err(|error| HostedError::Failed(error.to_string()))?;
         }
-        Ok((connection, channel))
+        Ok((connection, channel, cables))
     }
 
     /// The target with the stores of this node in the configuration. `None` if the node has no

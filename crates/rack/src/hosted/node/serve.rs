@@ -1,5 +1,6 @@
 //! Serves the controller's requests.
 
+use super::cables::CableMaker;
 use super::shared::NodeCore;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -26,11 +27,20 @@ pub(super) struct Serving<'a> {
     core: &'a Arc<NodeCore>,
     /// The channel on which descriptors arrive, if the link is shared memory.
     channel: Option<UnixStream>,
+    cables: CableMaker<'a>,
 }
 
 impl<'a> Serving<'a> {
-    pub fn new(core: &'a Arc<NodeCore>, channel: Option<UnixStream>) -> Self {
-        Self { core, channel }
+    pub fn new(
+        core: &'a Arc<NodeCore>,
+        channel: Option<UnixStream>,
+        cables: CableMaker<'a>,
+    ) -> Self {
+        Self {
+            core,
+            channel,
+            cables,
+        }
     }
 
     /// Serves until `stop` or the controller is gone. Returns the cause, if it was not `stop`.
@@ -70,6 +80,7 @@ impl<'a> Serving<'a> {
                 NodeRequest::Ping => NodeReply::Pong {
                     leaving,
                     page_alarm: self.core.page_alarm.swap(false, Ordering::AcqRel),
+                    wanted: self.cables.wanted(self.core),
                 },
                 request => self.answer(request),
             };
@@ -123,6 +134,15 @@ impl<'a> Serving<'a> {
             NodeRequest::Forget { origin } => {
                 core.forget(Origin(origin));
             }
+            NodeRequest::MakeCable { peer } => {
+                let made = self.cables.make(core, self.channel.as_ref(), peer);
+                return NodeReply::Cabled(made);
+            }
+            NodeRequest::TakeCable { peer } => {
+                let taken = self.cables.take(core, self.channel.as_ref(), peer);
+                return NodeReply::Cabled(taken);
+            }
+            NodeRequest::CutCable { peer } => core.cut_cable(peer),
             NodeRequest::StartJob {
                 job,
                 name,
@@ -131,9 +151,11 @@ impl<'a> Serving<'a> {
             NodeRequest::PollJob { job } => return NodeReply::Job(core.table.poll(job)),
             NodeRequest::StopJob { job } => core.table.stop(job),
             NodeRequest::Counters => {
-                let counters = self.nic(|nic| -> Counters {
-                    let all = nic.counters().iter();
-                    all.map(|(name, value)| (name.into(), value)).collect()
+                let counters = core.pump.peek(|machine| -> Option<Counters> {
+                    let cables = machine.cables().len() as u64;
+                    let all = machine.nic()?.counters().iter();
+                    let all = all.chain([("direct_cables", cables)]);
+                    Some(all.map(|(name, value)| (name.into(), value)).collect())
                 });
                 return NodeReply::Counters(counters.unwrap_or_default());
             }
@@ -159,7 +181,12 @@ impl<'a> Serving<'a> {
                 receive_cq,
                 capabilities,
             } => {
-                let made = self.nic(|nic| nic.create_qp(pd, send_cq, receive_cq, capabilities));
+                // What the controller makes is connected to programs of the switch.
+                let made = self.nic(|nic| {
+                    let qpn = nic.create_qp(pd, send_cq, receive_cq, capabilities)?;
+                    nic.keep_to_switch(qpn);
+                    Ok(qpn)
+                });
                 let made = made.unwrap_or(Err(QpError::NoAnswer));
                 core.loans().qps.extend(made.iter().copied());
                 NodeReply::Qp(made)

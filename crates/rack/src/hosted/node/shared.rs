@@ -9,7 +9,7 @@ use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
-use crate::linked::LinkedNode;
+use crate::linked::{DirectCable, LinkedNode};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Qpn, Rkey};
@@ -20,6 +20,7 @@ use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{CqError, CqId, PdId, Verbs};
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
@@ -46,9 +47,13 @@ impl LinkedMachine for NodeMachine {
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
-        let linked_switches = self.linked.iter_mut();
-        linked_switches
-            .map(|linked| &mut *linked.link as &mut dyn Link)
+        let Some(linked) = &mut self.linked else {
+            return Vec::new();
+        };
+        let direct = linked.direct.iter_mut().flatten();
+        core::iter::once(&mut linked.link)
+            .chain(direct.map(|cable| &mut cable.link))
+            .map(|link| &mut **link as &mut dyn Link)
             .collect()
     }
 }
@@ -70,6 +75,12 @@ impl NodeMachine {
     pub fn link_mtu(&self) -> Option<usize> {
         let linked = self.linked.as_ref()?;
         Some(linked.link.properties().mtu)
+    }
+
+    /// The nodes to which there is a direct cable.
+    pub fn cables(&self) -> Vec<NodeId> {
+        let direct = self.linked.iter().flat_map(|linked| &linked.direct);
+        direct.flatten().map(|cable| cable.peer).collect()
     }
 
     /// Whether there is an NVMe target.
@@ -226,11 +237,30 @@ impl NodeCore {
             }
             None => {
                 machine.linked = Some(LinkedNode {
+                    direct: Vec::new(),
                     target: None,
                     nic: nic(),
                     link,
                     dead: false,
                 });
+            }
+        });
+    }
+
+    /// Connects a direct cable to another node, at this address.
+    pub(super) fn plug_cable(&self, cable: DirectCable, ip: Ipv4Addr) {
+        self.pump.relink(|machine| {
+            if let Some(linked) = &mut machine.linked {
+                linked.connect_directly(cable, ip);
+            }
+        });
+    }
+
+    /// Removes the cable to another node, if there is one.
+    pub(super) fn cut_cable(&self, peer: NodeId) {
+        self.pump.relink(|machine| {
+            if let Some(linked) = &mut machine.linked {
+                linked.disconnect_directly(peer);
             }
         });
     }
@@ -252,6 +282,8 @@ impl NodeCore {
             machine.is_paused = true;
             if let Some(linked) = &mut machine.linked {
                 linked.link = Box::new(Unplugged);
+                // The next controller has them made again.
+                linked.disconnect_all();
             }
         });
         // The others' memories are passed on anew.

@@ -94,7 +94,7 @@ impl SwitchCore {
         }
     }
 
-    fn are_introduced(&self, nodes: &[NodeId]) -> bool {
+    pub(super) fn are_introduced(&self, nodes: &[NodeId]) -> bool {
         let members = nodes.iter().filter_map(|&node| self.member(node));
         let members: Vec<_> = members.filter(|member| member.shared.is_some()).collect();
         members.iter().all(|member| {
@@ -114,6 +114,7 @@ impl SwitchCore {
 /// Gives a member, whose memory is `place`, the memory of another.
 fn give((member, place): (&Member, &Shared), other: &Shared) -> Result<(), String> {
     let descriptor = other.arena.descriptor().ok_or("it is not mapped")?;
+    let _in_order = member.handing.lock().expect("no holder panics");
     handover::send(&place.channel, b"memory", &[descriptor.as_fd()])
         .map_err(|error| error.to_string())?;
     let origin = other.arena.origin.0;

@@ -40,6 +40,8 @@ pub(in crate::hosted) struct Member {
     waiting: AtomicU32,
     /// The memories of others that it has been given, by their origins.
     pub(super) given: Mutex<BTreeSet<u16>>,
+    /// Held while descriptors are on their way to it or from it, with the request for them.
+    pub(super) handing: Mutex<()>,
     /// The connection on which its services are asked.
     services: Mutex<Option<Connection>>,
     /// Closes that connection, also while a reply is awaited.
@@ -92,6 +94,7 @@ impl Member {
             }),
             waiting: AtomicU32::new(0),
             given: Mutex::default(),
+            handing: Mutex::default(),
             services: Mutex::new(None),
             services_closer: Mutex::new(None),
             cause: OnceLock::new(),
@@ -230,9 +233,14 @@ impl SwitchCore {
             }
             match member.ask(&NodeRequest::Ping) {
                 Ok(NodeReply::Pong { leaving: true, .. }) => break None,
-                Ok(NodeReply::Pong { page_alarm, .. }) => {
+                Ok(NodeReply::Pong {
+                    page_alarm, wanted, ..
+                }) => {
                     if page_alarm {
                         self.serve(|controller, site| controller.page_pleas(site));
+                    }
+                    for peer in wanted {
+                        self.connect_directly(member, peer);
                     }
                 }
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
@@ -264,6 +272,7 @@ impl SwitchCore {
         self.wait_restored();
         let port = Address::of_node(node).port;
         self.pump.relink(|machine| machine.plug(port, None));
+        self.cut_cables_to(node);
         self.serve(|controller, site| controller.services_node_died(site, node));
         // Flows that wait for another member do not delay other flows, but they do delay the node's
         // return: otherwise, resources of its successor would be removed.

@@ -9,6 +9,7 @@
 
 mod acceptor;
 mod arenas;
+mod cables;
 mod claims;
 mod commands;
 mod ends;
@@ -42,6 +43,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 use arenas::Arenas;
+use cables::Cables;
 use foreign::HostPort;
 use introductions::Introductions;
 use kept::{Kept, StateFile};
@@ -152,6 +154,7 @@ pub(super) struct SwitchCore {
     /// Connections that were admitted, to be closed if their keys are revoked.
     admitted: Mutex<Vec<Admitted>>,
     introductions: Introductions,
+    cables: Cables,
     pub stop: AtomicBool,
     started: std::time::Instant,
 }
@@ -272,6 +275,7 @@ impl SwitchProcess {
         let nodes = config.node.len();
         let news = Arc::new(News::default());
         let pump = SwitchMachine::pump(switch, &config, news.clone())?;
+        let cables = Cables::new(config.allows_direct_cables());
         let core = SwitchCore {
             runtime,
             memory,
@@ -298,6 +302,7 @@ impl SwitchProcess {
             refused: Mutex::default(),
             admitted: Mutex::default(),
             introductions: Introductions::default(),
+            cables,
             stop: AtomicBool::new(false),
             started: std::time::Instant::now(),
             config,
@@ -342,9 +347,13 @@ impl SwitchProcess {
         Ok(closed)
     }
 
-    /// Shows every packet at the switch to `tap`.
+    /// Shows every packet at the switch to `tap`. From the first one on, all packets of the rack pass
+    /// the switch.
     pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
         let core = &self.core;
+        if tap.is_some() {
+            core.end_cables();
+        }
         core.pump.with(|machine| machine.linked.switch.set_tap(tap));
     }
 

@@ -206,6 +206,7 @@ fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
                         let pong = NodeReply::Pong {
                             leaving: false,
                             page_alarm: false,
+                            wanted: Vec::new(),
                         };
                         connection.send(&pong).unwrap();
                     }

@@ -1,6 +1,7 @@
 //! A hosted rack on threads: each has its own memory, and they communicate only over links and
 //! control connections, as processes do.
 
+mod cables;
 mod flows;
 mod foreign;
 mod listeners;

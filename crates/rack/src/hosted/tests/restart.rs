@@ -8,7 +8,7 @@ use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 
 /// Runs a switch until it has restored the state of an earlier one, and `act` then.
-fn restarted<R>(rack: &Rack, act: impl FnOnce(Vec<String>) -> R) -> R {
+pub(super) fn restarted<R>(rack: &Rack, act: impl FnOnce(Vec<String>) -> R) -> R {
     let (report, reported) = std::sync::mpsc::channel();
     let report = std::sync::Mutex::new(report);
     let switch = rack.switch();
