@@ -1,11 +1,10 @@
 //! The amount of a measurement: a number or a duration.
 
 use crate::outcome::CliError;
-use serde::{Deserialize, Serialize};
+use crate::perf::args::PerfArgs;
 
 /// The amount of a measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Amount {
     /// This many.
     Count(u64),
@@ -18,11 +17,8 @@ impl Amount {
     ///
     /// # Errors
     /// If the user requested both.
-    pub fn of(
-        (count, seconds): (Option<u64>, Option<f64>),
-        default: Self,
-    ) -> Result<Self, CliError> {
-        match (count, seconds) {
+    pub fn of(args: &PerfArgs, default: Self) -> Result<Self, CliError> {
+        match (args.iterations, args.duration) {
             (Some(_), Some(_)) => Err(CliError::usage(
                 "-n and -D contradict each other: give a count or a duration, not both",
             )),

@@ -110,7 +110,6 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 /// What every command receives.
 #[derive(Clone, Debug)]
 pub struct Globals {
-    /// The options of every command.
     pub args: GlobalArgs,
     /// Whether the user wants the command to stop.
     pub interrupt: Interrupt,

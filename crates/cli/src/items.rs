@@ -16,7 +16,6 @@ pub use source::ItemSource;
 
 use crate::programs::{Port, Turn};
 use rackweave_endpoint::flow::Doorbell;
-use serde::{Deserialize, Serialize};
 use stamps::NUMBER_BITS;
 
 /// Maximum number of items of a ring.
@@ -32,8 +31,7 @@ const WORK_NANOS: f64 = 100_000.0;
 const WAITS: Turn = Turn::Waits { moved: false };
 
 /// How items of a measured flow are written and read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
     /// Items per reserve and commit, peek and release.
     pub batch: u32,

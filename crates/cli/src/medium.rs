@@ -77,7 +77,7 @@ impl<'a> MediumQueue<'a> {
                 std::thread::yield_now();
             }
             for io in done.drain(..) {
-                io.result.map_err(CliError::run)?;
+                io.result?;
                 free.push(io.tag);
                 ended += 1;
             }

@@ -14,50 +14,44 @@ pub const HOSTED: &str = "hosted";
 pub const NO_RACK: &str = "none";
 
 /// The rack that a command runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Its own rack, in real time.
     Embedded,
     /// Its own rack, in virtual time.
     Simulated,
-    /// A running hosted rack, with this configuration.
-    Hosted(Box<RackConfig>),
+    /// A running hosted rack.
+    Hosted,
 }
 
 impl Mode {
-    /// The requested mode.
+    /// The requested mode, and the rack's configuration.
     ///
     /// # Errors
-    /// If flags contradict each other, or the configuration cannot be read.
-    pub fn of(simulated: bool, rack: &RackArgs, globals: &Globals) -> Result<Self, CliError> {
+    /// If flags contradict each other, the configuration cannot be read, or a value is invalid.
+    pub fn of(
+        simulated: bool,
+        rack: &RackArgs,
+        globals: &Globals,
+    ) -> Result<(Self, RackConfig), CliError> {
         match (simulated, rack.hosted) {
             (true, true) => Err(CliError::usage(
                 "--simulated and --hosted contradict each other: choose one",
             )),
-            (true, false) => Ok(Self::Simulated),
+            (true, false) => Ok((Self::Simulated, globals.rack_config(rack)?)),
             (false, _) => Ok(match globals.hosted(rack)? {
-                Some(config) => Self::Hosted(Box::new(config)),
-                None => Self::Embedded,
+                Some(config) => (Self::Hosted, config),
+                None => (Self::Embedded, globals.rack_config(rack)?),
             }),
         }
     }
 
-    /// The rack's configuration.
-    ///
-    /// # Errors
-    /// If it cannot be read or a value is invalid.
-    pub fn config(&self, rack: &RackArgs, globals: &Globals) -> Result<RackConfig, CliError> {
-        match self {
-            Self::Hosted(config) => Ok((**config).clone()),
-            Self::Embedded | Self::Simulated => globals.rack_config(rack),
-        }
-    }
-
     /// Its name in reports.
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Embedded => EMBEDDED,
             Self::Simulated => SIMULATED,
-            Self::Hosted(_) => HOSTED,
+            Self::Hosted => HOSTED,
         }
     }
 }

@@ -3,13 +3,6 @@
 //! Exit status 0 is a passed verdict, 1 a failed one, 2 bad usage or a rack that could not do what
 //! was requested, 130 an interruption.
 
-use rackweave_base::memory::MemoryError;
-use rackweave_control::KeyError;
-use rackweave_controller::{FlowError, LaneError};
-use rackweave_link::CaptureError;
-use rackweave_rack::hosted::HostedError;
-use rackweave_rack::{ConfigError, RackError};
-use rackweave_verbs::{CqError, PostError, QpError, RegisterError};
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -37,70 +30,35 @@ impl Verdict {
 }
 
 /// Why a command has no verdict. One line: what is wrong and what to do.
+///
+/// It is made from any error, so it is none itself.
 #[derive(Debug)]
-pub enum CliError {
-    /// Arguments that contradict each other or are invalid here.
-    Usage(String),
-    /// The configuration is invalid.
-    Config(String),
-    /// The rack could not be built.
-    Rack(String),
-    /// The capture could not be created or is incomplete.
-    Capture(String),
-    /// The rack could not do what was requested.
-    Run(String),
-}
+pub struct CliError(String);
 
 impl CliError {
-    /// Bad usage.
+    /// Bad usage: arguments that contradict each other or are invalid here.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::Usage(message.into())
+        Self(message.into())
     }
 
     /// A failure while a rack ran.
     pub fn run(message: impl fmt::Display) -> Self {
-        Self::Run(message.to_string())
+        Self(message.to_string())
     }
 }
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text)
-        | Self::Config(text)
-        | Self::Rack(text)
-        | Self::Capture(text)
-        | Self::Run(text)) = self;
         // Scripts read one line, so line breaks in library messages are replaced.
-        f.write_str(&text.replace(['\n', '\r'], " "))
+        f.write_str(&self.0.replace(['\n', '\r'], " "))
     }
 }
 
-impl std::error::Error for CliError {}
-
-macro_rules! errors {
-    ($($kind:ident: $error:ty),* $(,)?) => {
-        $(impl From<$error> for CliError {
-            fn from(error: $error) -> Self {
-                Self::$kind(error.to_string())
-            }
-        })*
-    };
+impl<E: std::error::Error> From<E> for CliError {
+    fn from(error: E) -> Self {
+        Self::run(error)
+    }
 }
-
-errors!(
-    Config: ConfigError,
-    Rack: RackError,
-    Capture: CaptureError,
-    Run: CqError,
-    Run: FlowError,
-    Run: HostedError,
-    Run: KeyError,
-    Run: LaneError,
-    Run: MemoryError,
-    Run: PostError,
-    Run: QpError,
-    Run: RegisterError,
-);
 
 /// The exit status of a command.
 pub fn exit_code(result: Result<Verdict, CliError>, interrupted: bool) -> ExitCode {

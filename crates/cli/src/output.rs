@@ -55,7 +55,7 @@ pub fn print_as<T: Serialize>(
                 schema: format!("rackweave/{command}/1"),
                 body,
             };
-            serde_json::to_string_pretty(&envelope).map_err(CliError::run)?
+            serde_json::to_string_pretty(&envelope)?
         }
         Format::OpenMetrics => open_metrics::text(command, &object(body)),
     };

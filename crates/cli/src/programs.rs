@@ -1,6 +1,5 @@
 //! Programs on the nodes of a rack of any kind. A program is written once, as turns; [`Session`]
-//! takes the turns in real time or lets the simulator step them, [`run`] also on several threads,
-//! and jobs of hosted nodes take them by [`RealTime`].
+//! takes the turns in real time or lets the simulator step them, [`run`] also on several threads.
 
 mod everywhere;
 mod rack;
@@ -9,9 +8,9 @@ mod session;
 mod threads;
 
 pub use rack::{OwnRack, RealRack};
-pub use real_time::RealTime;
+use real_time::RealTime;
 pub use session::{Advance, Session, Watch};
-pub use threads::{Group, run};
+pub use threads::{Group, drive, run};
 
 use crate::outcome::CliError;
 use core::cell::{Cell, RefCell};

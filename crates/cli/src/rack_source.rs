@@ -127,9 +127,3 @@ impl LookError {
         Self::Rack(error.to_string())
     }
 }
-
-impl From<LookError> for CliError {
-    fn from(error: LookError) -> Self {
-        Self::run(error)
-    }
-}

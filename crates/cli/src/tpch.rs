@@ -1,19 +1,16 @@
-//! The workers of TPC-H as programs, in a rack of this process and as jobs of hosted nodes, and the
-//! direct computation of the answers.
+//! The workers of TPC-H as programs, and the direct computation of the answers.
 
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Turn};
 use crate::progress::Progress;
 use rackweave_base::Duration;
-use rackweave_workload::tpch::{
-    QueryResult, Reference, ScaleFactor, StorageWorker, WorkerStep, expected_rows,
-};
+use rackweave_workload::tpch::{QueryResult, Reference, ScaleFactor, WorkerStep, expected_rows};
 use std::thread;
 use std::time::Instant;
 
 /// Rows per turn: in real time, and in virtual time.
-const ROWS_PER_STEP: usize = 2048;
+pub const ROWS_PER_STEP: usize = 2048;
 const ROWS_PER_STEP_VIRTUAL: usize = 256;
 
 /// Time of a core per row that it partitions, and per row that it aggregates and joins, in
@@ -29,14 +26,13 @@ const SLOWNESS: u32 = 4;
 
 /// A worker as a program.
 pub struct Worker<W> {
-    /// The worker.
     pub work: W,
     step: fn(&mut W, usize) -> WorkerStep,
     is_delivered: fn(&mut W) -> bool,
     /// Time of a modelled core per row, in picoseconds.
     row_picos: u64,
     /// Whether it takes [`SLOWNESS`] times as long per row.
-    is_slow: bool,
+    pub is_slow: bool,
     rows: u64,
 }
 
@@ -63,11 +59,6 @@ impl<W> Worker<W> {
             row_picos: QUERY_ROW_PICOS,
             ..Self::source(work, step, |_| true)
         }
-    }
-
-    /// Makes it slow.
-    pub fn slow_down(&mut self) {
-        self.is_slow = true;
     }
 }
 
@@ -100,21 +91,6 @@ impl<W> Program for Worker<W> {
 
     fn is_settled(&mut self) -> bool {
         (self.is_delivered)(&mut self.work)
-    }
-}
-
-/// Makes a storage worker generate all its rows, or stop when requested. `count` is called with the
-/// number of rows.
-pub fn generate(
-    worker: &mut StorageWorker,
-    is_stopped: impl Fn() -> bool,
-    mut count: impl FnMut(u64),
-) {
-    while !is_stopped() {
-        let Some(rows) = worker.prepare_step(ROWS_PER_STEP) else {
-            break;
-        };
-        count(rows);
     }
 }
 

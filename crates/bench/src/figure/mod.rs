@@ -1,7 +1,7 @@
 //! A figure: curves, claims and notes, and its output formats.
 //!
 //! `text` makes it of what was measured and of what its table says. `csv` writes the curves for
-//! programs, `svg` draws them, `claims` tabulates the paper's claims beside our results.
+//! programs, `svg` draws them, `claims` has the paper's claims beside our results.
 //! [`crate::report`] puts everything into one page.
 
 mod claims;
@@ -10,8 +10,7 @@ mod svg;
 mod text;
 mod values;
 
-pub use claims::{claims_csv, claims_table, wrapped};
-pub(crate) use claims::{ratio, short};
+pub use claims::{claims_csv, ratio, short};
 pub(crate) use text::{FigureText, Measured, Texts, read};
 pub(crate) use values::{Values, values};
 

@@ -40,8 +40,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     } else {
         let unknown = |error| CliError::usage(format!("{error}, {}, {}", hosted::NAME, all::NAME));
         let system: System = name.parse().map_err(unknown)?;
-        let options = options(args, system)?;
-        vec![Attack { system, options }]
+        vec![(system, options(args, system)?)]
     };
     let seeds = seeds(args, SEEDS, globals)?;
     let jobs = args
@@ -56,8 +55,8 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .iter()
         .map(|attack| campaign(attack, seeds.clone(), (jobs, args.fail_fast), globals));
     let result = if name == all::NAME {
-        let reports: Result<_, _> = reports.collect();
-        reports.and_then(|reports| all::conclude(reports, globals))
+        let reports: Result<Vec<_>, _> = reports.collect();
+        reports.and_then(|reports| all::conclude(&reports, globals))
     } else {
         print_each(reports, globals)
     };
@@ -89,10 +88,7 @@ fn print_each(
 }
 
 /// A campaign: the attacked system, and options for all of its seeds.
-struct Attack {
-    system: System,
-    options: Options,
-}
+type Attack = (System, Options);
 
 /// Options that apply to all seeds.
 fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
@@ -114,7 +110,7 @@ fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
 }
 
 fn campaign(
-    &Attack { system, options }: &Attack,
+    &(system, options): &Attack,
     seeds: Range<u64>,
     (jobs, fail_fast): (usize, bool),
     globals: &Globals,

@@ -27,8 +27,8 @@ pub fn run(args: &ServeArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
         Some(address) => address,
         None => SocketAddr::new(own_address(rack.config().hosted().control)?, 0),
     };
-    let listener = Listener::bind(rack, node.id(), address, MessagingConfig::default());
-    let mut listener = listener.map_err(CliError::run)?;
+    let messaging = MessagingConfig::default();
+    let mut listener = Listener::bind(rack, node.id(), address, messaging)?;
     let offer = Offer {
         node: node.name().to_owned(),
         address: listener.local_addr(),
@@ -36,12 +36,10 @@ pub fn run(args: &ServeArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
         part: args.part.number,
         parts: args.part.parts,
     };
-    let answer = serde_json::to_value(&offer).map_err(CliError::run)?;
+    let answer = serde_json::to_value(&offer)?;
     let service = service_of(node.name());
-    let provided = rack
-        .backend()
-        .provide(&service, Arc::new(move |_| Ok(answer.clone())));
-    provided.map_err(CliError::run)?;
+    let backend = rack.backend();
+    backend.provide(&service, Arc::new(move |_| Ok(answer.clone())))?;
     let columns = catalogue.columns();
     speaker.say(What::ServingColumns {
         address: offer.address.to_string(),
@@ -58,7 +56,7 @@ pub fn run(args: &ServeArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
             globals.interrupt.is_set().then_some(())
         });
     }
-    rack.backend().withdraw(&service);
+    backend.withdraw(&service);
     speaker.say(connections.ended());
     Ok(Verdict::Ended)
 }
@@ -67,10 +65,10 @@ pub fn run(args: &ServeArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
 fn catalogue(args: &ServeArgs, rack: &Rack) -> Result<Catalogue, CliError> {
     let names = TPCH_COLUMNS.iter().map(|column| column.name);
     let names: Vec<_> = names.filter(|name| name.starts_with("lineitem.")).collect();
-    let arrays = tpch_columns(args.scale_factor, args.part.part, &names).map_err(CliError::run)?;
+    let arrays = tpch_columns(args.scale_factor, args.part.part, &names)?;
     let catalogue = Catalogue::new(names.len());
     for (name, array) in names.into_iter().zip(arrays) {
-        let column = encode(&*array).map_err(CliError::run)?;
+        let column = encode(&*array)?;
         drop(array);
         let added = catalogue.add(rack.memory(), name, &column);
         added.map_err(|error| {

@@ -6,15 +6,10 @@
 
 use super::DemoPlan;
 use super::report::DemoReport;
-use crate::outcome::CliError;
-use crate::tpch::Worker;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
-use rackweave_endpoint::flow::{Consumer, Producer};
 use rackweave_rack::{Flow, Rack};
-use rackweave_workload::tpch::{
-    ComputeResult, QueryResult, RowsDigest, StorageWorker, TableWorker,
-};
+use rackweave_workload::tpch::{ComputeResult, QueryResult, RowsDigest, StorageWorker};
 use serde_json::json;
 
 /// Items of a ring, so that queued items are few compared with the flow; a ring holds fewer large
@@ -23,12 +18,6 @@ const ITEMS: u32 = 16;
 
 /// Bytes of a ring beyond which it holds only four items.
 const RING_MAX: u32 = 4 << 20;
-
-/// The workers of a run.
-pub struct Workers<S, T> {
-    pub sources: Vec<Worker<S>>,
-    pub sinks: Vec<Worker<T>>,
-}
 
 /// Encoded rows, by the worker that pushes them.
 pub type Rows = Vec<Vec<u8>>;
@@ -42,12 +31,7 @@ pub fn rows_of<'a>(
 ) -> Option<(Rows, Rows)> {
     let parts = storage.into_iter().map(StorageWorker::take_prepared);
     let parts: Option<Vec<[_; 2]>> = parts.collect();
-    Some(
-        parts?
-            .into_iter()
-            .map(|[orders, lines]| (orders, lines))
-            .unzip(),
-    )
+    Some(parts?.into_iter().map(<(_, _)>::from).unzip())
 }
 
 impl DemoPlan {
@@ -71,30 +55,6 @@ impl DemoPlan {
             .map(|node| self.config.node[usize::from(node.0)].name.clone())
             .collect()
     }
-}
-
-/// The workers of a flow: a source for the rows of each producer, and a sink for each consumer.
-///
-/// # Errors
-/// If a ring does not fit its block.
-pub fn workers<T>(
-    flow: &Flow,
-    rows: Rows,
-    consumers: usize,
-    source: fn(Vec<u8>, Producer) -> TableWorker,
-    sink: impl Fn(Consumer) -> Worker<T>,
-) -> Result<Workers<TableWorker, T>, CliError> {
-    let source = |(at, rows)| -> Result<_, CliError> {
-        let work = source(rows, flow.take_producer(at)?);
-        let (step, is_delivered) = (TableWorker::step, TableWorker::is_delivered);
-        Ok(Worker::source(work, step, is_delivered))
-    };
-    let sources = rows.into_iter().enumerate().map(source);
-    let sinks = (0..consumers).map(|at| Ok::<_, CliError>(sink(flow.take_consumer(at)?)));
-    Ok(Workers {
-        sources: sources.collect::<Result<_, _>>()?,
-        sinks: sinks.collect::<Result<_, _>>()?,
-    })
 }
 
 impl DemoReport {
@@ -138,19 +98,18 @@ impl DemoReport {
             Ok(seen) => seen,
             Err(error) => return self.problems.push(format!("replicated: {error}")),
         };
-        let same_rows = |seen: &&RowsDigest| (seen.rows, seen.sum) == (pushed.rows, pushed.sum);
-        if seen.iter().filter(same_rows).count() != seen.len() {
+        let is_whole = |seen: &RowsDigest| (seen.rows, seen.sum) == (pushed.rows, pushed.sum);
+        let are_whole = seen.iter().all(is_whole);
+        let is_one_order = seen.windows(2).all(|two| two[0].order == two[1].order);
+        if !are_whole {
             let problem = "replicated: a replica did not see the rows that were pushed";
             self.problems.push(problem.into());
         }
-        if seen.windows(2).any(|two| two[0].order != two[1].order) {
+        if !is_one_order {
             let problem = "replicated: the replicas saw different orders";
             self.problems.push(problem.into());
         }
         let bytes = pushed.rows * rackweave_workload::tpch::OrderRow::BYTES as u64;
-        let verified = seen
-            .iter()
-            .all(|one| same_rows(&one) && one.order == seen[0].order);
         let replicas = plan.consumer_names().into_iter().zip(&seen);
         let replica = |(node, seen): (String, &RowsDigest)| {
             // Equal for the same rows in the same order.
@@ -163,7 +122,7 @@ impl DemoReport {
             // The rate of each replica.
             "gigabytes_per_second": bytes as f64 / 1e9 / seconds.max(1e-9),
             "replicas": replicas.map(replica).collect::<Vec<_>>(),
-            "verified": verified,
+            "verified": are_whole && is_one_order,
         }));
     }
 

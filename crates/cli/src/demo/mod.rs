@@ -31,7 +31,7 @@ use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
     ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
-pub use report::{q1_row, ten_thousandths};
+pub use report::{decimal, q1_row};
 use systems::SystemName;
 
 /// Default bytes of an item: half a thousand rows.
@@ -73,15 +73,15 @@ struct Flows {
 /// # Errors
 /// If the arguments or the configuration are invalid, or the rack cannot do what is requested.
 pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    let mut plan = plan(args, &mode, globals)?;
+    let (mode, config) = Mode::of(args.simulated, &args.rack, globals)?;
+    let mut plan = plan(args, mode, config)?;
     let mut report = match mode {
         Mode::Embedded => systems::run(&plan, None, args, globals)?,
         Mode::Simulated => {
             flows_alone(args)?;
             run::simulated(&plan, args.capture.as_deref(), globals)?
         }
-        Mode::Hosted(_) => {
+        Mode::Hosted => {
             let rack = RealRack::join(&plan.config, GUESTS, (&args.rack, globals))?;
             let (storage, compute) = rack.nodes().split_at(GUESTS / 2);
             (plan.storage, plan.compute) = (storage.into(), compute.into());
@@ -112,9 +112,8 @@ fn flows_alone(args: &DemoArgs) -> Result<(), CliError> {
     }
 }
 
-fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<DemoPlan, CliError> {
-    let config = mode.config(&args.rack, globals)?;
-    if args.capture.is_some() && matches!(mode, Mode::Hosted(_)) {
+fn plan(args: &DemoArgs, mode: Mode, config: RackConfig) -> Result<DemoPlan, CliError> {
+    if args.capture.is_some() && mode == Mode::Hosted {
         return Err(CliError::usage(
             "--capture is for a rack of one's own; `rackweave switch --capture FILE.pcapng` \
              records a hosted one",
@@ -122,7 +121,7 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<DemoPlan, Cli
     }
     let scale = args.scale_factor.unwrap_or(match mode {
         Mode::Embedded => SCALE_FACTOR,
-        Mode::Simulated | Mode::Hosted(_) => SCALE_FACTOR_ELSEWHERE,
+        Mode::Simulated | Mode::Hosted => SCALE_FACTOR_ELSEWHERE,
     });
     let scale = ScaleFactor::new(scale)
         .map_err(|error| CliError::usage(format!("--scale-factor: {error}")))?;

@@ -6,9 +6,7 @@ use crate::capture::CaptureReport;
 use crate::report::object;
 use rackweave_base::NodeId;
 use rackweave_rack::config::Role;
-use rackweave_workload::tpch::{
-    JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor, StorageWorker,
-};
+use rackweave_workload::tpch::{JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -70,23 +68,17 @@ pub struct DemoReport {
     pub balanced_result: Option<QueryResult>,
 }
 
-/// Hundredths as an exact decimal: JSON numbers cannot hold so many digits.
-fn decimal(hundredths: i128) -> String {
-    let sign = if hundredths < 0 { "-" } else { "" };
-    let digits = hundredths.unsigned_abs();
-    format!("{sign}{}.{:02}", digits / 100, digits % 100)
-}
-
-/// Ten-thousandths as an exact decimal.
-pub fn ten_thousandths(value: i128) -> String {
+/// A number with this many decimals, exactly: JSON numbers cannot hold so many digits.
+pub fn decimal(value: i128, decimals: usize) -> String {
     let sign = if value < 0 { "-" } else { "" };
-    let digits = value.unsigned_abs();
-    format!("{sign}{}.{:04}", digits / 10_000, digits % 10_000)
+    let (digits, one) = (value.unsigned_abs(), 10u128.pow(decimals as u32));
+    format!("{sign}{}.{:0decimals$}", digits / one, digits % one)
 }
 
 /// A row of Q1. Sums in units of the table: quantities, money.
 pub fn q1_row(row: &Q1Row) -> Value {
     let row = row.rounded();
+    let decimal = |hundredths| decimal(hundredths, 2);
     json!({
         "return_flag": row.return_flag,
         "line_status": row.line_status,
@@ -106,7 +98,7 @@ fn join(row: &JoinRow) -> Value {
     json!({
         "order_priority": row.priority.to_string(),
         "lines": row.lines,
-        "revenue": ten_thousandths(row.revenue),
+        "revenue": decimal(row.revenue, 4),
     })
 }
 
@@ -118,15 +110,6 @@ impl DemoReport {
             scale_factor: plan.scale.get(),
             item_size: plan.item_size,
             ..Self::default()
-        }
-    }
-
-    /// Records problems of storage workers.
-    pub fn note_problems<'a>(&mut self, storage: impl IntoIterator<Item = &'a StorageWorker>) {
-        for worker in storage {
-            if let Some(error) = worker.error() {
-                self.problems.push(format!("storage: {error}"));
-            }
         }
     }
 
@@ -230,12 +213,6 @@ impl DemoReport {
     /// Records that a capture was made.
     pub fn note_capture(&mut self, CaptureReport { packets, bytes, .. }: CaptureReport) {
         self.capture = Some(json!({"packets": packets, "bytes": bytes}));
-    }
-
-    pub fn compare_to_memcpy(&mut self, bytes_per_second: f64) {
-        let memcpy = bytes_per_second / 1e9;
-        self.memcpy_gigabytes_per_second = Some(memcpy);
-        self.ratio_to_memcpy = Some(self.gigabytes_per_second / memcpy);
     }
 
     /// Compares with the direct computation, and with the specification where it has an answer.

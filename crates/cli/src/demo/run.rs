@@ -2,21 +2,22 @@
 //! virtual time with four workers per node on the testbed of zero-sided RDMA.
 
 use super::DemoPlan;
-use super::fan_out::{self, FoundBy, Workers};
+use super::fan_out::{self, FoundBy, Rows};
 use super::report::DemoReport;
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::SIMULATED;
 use crate::outcome::CliError;
 use crate::patience::Wish;
-use crate::programs::{self, End, OwnRack, Watch};
+use crate::programs::{self, End, Group, OwnRack, Watch};
 use crate::progress::Progress;
 use crate::report::object;
-use crate::tpch::{self, Worker};
+use crate::tpch::{ROWS_PER_STEP, Worker};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
+use rackweave_endpoint::flow::{Consumer, Producer};
 use rackweave_rack::testing::SimulatedMachines;
-use rackweave_rack::{Flow, RackConfig, SimulatedRack};
+use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::world::DirectionReport;
 use rackweave_workload::tpch::{
     ComputeWorker, Q1Worker, ReplicaWorker, RowsDigest, StorageWorker, TableWorker, WorkerError,
@@ -76,18 +77,16 @@ pub(super) fn run(
     // Each row is pushed and taken.
     let mut set = |rows, _| progress.set(|| rows as f64 / (2 * expected) as f64);
     let (started, began) = (Instant::now(), rack.now());
-    let ends = (plan.places(&plan.storage), plan.places(&plan.compute));
     let (step, is_delivered) = (StorageWorker::step, StorageWorker::is_delivered);
     let sources = storage.into_iter();
-    let sources = sources.map(|work| Worker::source(work, step, is_delivered));
+    let sources = sources.map(|work| End::Source(Worker::source(work, step, is_delivered)));
     let sinks = compute.into_iter();
-    let sinks = sinks.map(|work| Worker::sink(work, ComputeWorker::step));
-    let workers = Workers {
-        sources: sources.collect(),
-        sinks: sinks.collect(),
-    };
+    let sinks = sinks.map(|work| End::Sink(Worker::sink(work, ComputeWorker::step)));
+    let sources = plan.places(&plan.storage).into_iter().zip(sources);
+    let sinks = plan.places(&plan.compute).into_iter().zip(sinks);
+    let ends = sources.chain(sinks).collect();
     let found = ComputeWorker::into_result;
-    let (mut storage, found, ran) = work_all(rack, ends, workers, found, globals, &mut set);
+    let (mut storage, found, ran) = work_all(rack, ends, found, globals, &mut set);
     drop(progress);
     let span = rack.now() - began;
     report.shuffle_seconds = span.as_secs_f64();
@@ -98,7 +97,9 @@ pub(super) fn run(
         flows.close();
     }
     let broken = flows.problems();
-    report.note_problems(&storage);
+    let errors = storage.iter().filter_map(StorageWorker::error);
+    let errors = errors.map(|error| format!("storage: {error}"));
+    report.problems.extend(errors);
     report.fill_rows(&found);
     report.problems.extend(broken);
     if let (Err(error), true) = (ran, report.problems.is_empty()) {
@@ -114,7 +115,9 @@ pub(super) fn run(
         fan_out(rack, plan, &mut storage, globals, report)?;
     }
     if rack.simulated().is_none() {
-        report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
+        let memcpy = memcpy::bandwidth(64 << 20, 32 << 10) / 1e9;
+        report.memcpy_gigabytes_per_second = Some(memcpy);
+        report.ratio_to_memcpy = Some(report.gigabytes_per_second / memcpy);
     }
     Ok(())
 }
@@ -129,10 +132,11 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
         for worker in storage {
             let (made, left) = (&made, &left);
             scope.spawn(move || {
-                let count = |rows| {
+                while !globals.interrupt.is_set()
+                    && let Some(rows) = worker.prepare_step(ROWS_PER_STEP)
+                {
                     made.fetch_add(rows, Ordering::Relaxed);
-                };
-                tpch::generate(worker, || globals.interrupt.is_set(), count);
+                }
                 left.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -147,8 +151,7 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
 /// results of the sinks.
 fn work_all<S: Send + 'static, T: Send + 'static, F>(
     rack: &mut OwnRack,
-    (from, to): (Vec<NodeId>, Vec<NodeId>),
-    workers: Workers<S, T>,
+    workers: Group<End<Worker<S>, Worker<T>>>,
     found_by: fn(T) -> Result<F, WorkerError>,
     globals: &Globals,
     progress: &mut dyn FnMut(u64, u64),
@@ -157,10 +160,7 @@ fn work_all<S: Send + 'static, T: Send + 'static, F>(
         idle_max: Some(IDLE_MAX),
         ..Watch::new(globals, Wish::Stop, SLICE, progress)
     };
-    let sources = workers.sources.into_iter().map(End::Source);
-    let sources = from.into_iter().zip(sources);
-    let sinks = to.into_iter().zip(workers.sinks.into_iter().map(End::Sink));
-    let groups = sources.chain(sinks).map(|program| vec![program]).collect();
+    let groups = workers.into_iter().map(|worker| vec![worker]).collect();
     let (ends, ran) = programs::run(rack, groups, &mut watch);
     let (mut sources, mut found) = (Vec::new(), Ok(Vec::new()));
     for end in ends {
@@ -187,53 +187,68 @@ fn fan_out(
     let Some((orders, lineitem)) = fan_out::rows_of(storage) else {
         return Ok(());
     };
-    let consumers = plan.fan_out_consumers().len();
-    let flow = plan.fan_out_flow(rack, FlowShape::Balance)?;
-    let sink = |ring| Worker::sink(Q1Worker::new(ring), Q1Worker::step);
-    let source = TableWorker::lineitem;
-    let mut workers = fan_out::workers(&flow, lineitem, consumers, source, sink)?;
-    workers.sinks[0].slow_down();
-    let (found, seconds) = spread(rack, plan, &flow, workers, Q1Worker::into_result, globals);
+    let sink = |at: usize, ring| {
+        let mut worker = Worker::sink(Q1Worker::new(ring), Q1Worker::step);
+        worker.is_slow = at == 0;
+        worker
+    };
+    let (flow, source) = ((FlowShape::Balance, lineitem), TableWorker::lineitem);
+    let spread_out = spread(
+        rack,
+        plan,
+        flow,
+        source,
+        sink,
+        Q1Worker::into_result,
+        globals,
+    );
+    let (_, found, seconds) = spread_out?;
     if globals.interrupt.is_set() {
         return Ok(());
     }
     report.note_balanced(plan, found, seconds);
-    let flow = plan.fan_out_flow(rack, FlowShape::Replicate)?;
-    let sink = |ring| Worker::sink(ReplicaWorker::new(ring), ReplicaWorker::step);
-    let workers = fan_out::workers(&flow, orders, consumers, TableWorker::orders, sink)?;
-    let pushed = workers.sources.iter().map(|source| source.work.digest());
-    let pushed = pushed.fold(RowsDigest::default(), RowsDigest::with);
-    let (found, seconds) = spread(
-        rack,
-        plan,
-        &flow,
-        workers,
-        ReplicaWorker::into_result,
-        globals,
-    );
+    let sink = |_, ring| Worker::sink(ReplicaWorker::new(ring), ReplicaWorker::step);
+    let (flow, source) = ((FlowShape::Replicate, orders), TableWorker::orders);
+    let found_by = ReplicaWorker::into_result;
+    let spread_out = spread(rack, plan, flow, source, sink, found_by, globals);
+    let (sources, found, seconds) = spread_out?;
     if !globals.interrupt.is_set() {
+        let pushed = sources.iter().map(TableWorker::digest);
+        let pushed = pushed.fold(RowsDigest::default(), RowsDigest::with);
         report.note_replicated(plan, (found, pushed), seconds);
     }
     Ok(())
 }
 
-/// Runs all workers concurrently. Returns the consumers' results, and how long it took.
+/// Runs a flow of this shape and its workers: a source for the rows of each producer, and a sink
+/// for each consumer. Returns the sources, the consumers' results, and how long it took in seconds.
 fn spread<T: Send + 'static, F>(
     rack: &mut OwnRack,
     plan: &DemoPlan,
-    flow: &Flow,
-    workers: Workers<TableWorker, T>,
+    (shape, rows): (FlowShape, Rows),
+    source: fn(Vec<u8>, Producer) -> TableWorker,
+    sink: impl Fn(usize, Consumer) -> Worker<T>,
     found_by: fn(T) -> Result<F, WorkerError>,
     globals: &Globals,
-) -> (FoundBy<F>, f64) {
-    let ends = (plan.places(&plan.storage), plan.fan_out_consumers());
+) -> Result<(Vec<TableWorker>, FoundBy<F>, f64), CliError> {
+    let flow = plan.fan_out_flow(rack, shape)?;
+    let mut workers = Group::new();
+    let producers = plan.places(&plan.storage).into_iter().zip(rows);
+    for (at, (node, rows)) in producers.enumerate() {
+        let work = source(rows, flow.take_producer(at)?);
+        let worker = Worker::source(work, TableWorker::step, TableWorker::is_delivered);
+        workers.push((node, End::Source(worker)));
+    }
+    for (at, node) in plan.fan_out_consumers().into_iter().enumerate() {
+        workers.push((node, End::Sink(sink(at, flow.take_consumer(at)?))));
+    }
     let began = rack.now();
     // A worker that has given up reports why itself.
-    let (_, found, _) = work_all(rack, ends, workers, found_by, globals, &mut |_, _| {});
+    let (sources, found, _) = work_all(rack, workers, found_by, globals, &mut |_, _| {});
     if found.is_err() {
         flow.close();
     }
-    (found, (rack.now() - began).as_secs_f64())
+    Ok((sources, found, (rack.now() - began).as_secs_f64()))
 }
 
 /// The kind of a node's link to the switch of a running rack.

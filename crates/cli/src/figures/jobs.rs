@@ -11,16 +11,6 @@ use rackweave_bench::harness::ExperimentError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// The outcome of an experiment.
-pub struct Done {
-    /// The experiment.
-    pub experiment: &'static Experiment,
-    /// The figure, or the error.
-    pub result: Made,
-    /// Real time that it took.
-    pub elapsed_s: f64,
-}
-
 /// The result of an experiment.
 pub type Made = Result<Figure, ExperimentError>;
 
@@ -29,7 +19,7 @@ pub type Made = Result<Figure, ExperimentError>;
 pub type Make<'a> = dyn Fn(&'static Experiment, &mut dyn FnMut(f64) -> bool) -> Made + Sync + 'a;
 
 /// Runs `experiments`, `jobs` at a time, the longest first, and passes each outcome to `each` as
-/// soon as it is available. When the user interrupts, running experiments are stopped and no other
+/// soon as it is available, with the real seconds that it took. When the user interrupts, running experiments are stopped and no other
 /// is started.
 ///
 /// # Errors
@@ -39,7 +29,7 @@ pub fn run(
     jobs: usize,
     globals: &Globals,
     make: &Make<'_>,
-    mut each: impl FnMut(Done) -> Result<(), CliError>,
+    mut each: impl FnMut(&'static Experiment, Made, f64) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let order = longest_first(experiments.to_vec());
     let (begun, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -58,13 +48,11 @@ pub fn run(
         });
         drop(bar);
         bars.ended();
-        Done {
-            experiment,
-            result,
-            elapsed_s: started.elapsed().as_secs_f64(),
-        }
+        (experiment, result, started.elapsed().as_secs_f64())
     };
-    pool::run(("figures", jobs.min(order.len())), next, work, |done| {
-        each(done).inspect_err(|_| stop.store(true, Ordering::Relaxed))
-    })
+    let each = |(experiment, result, elapsed_s)| {
+        let kept = each(experiment, result, elapsed_s);
+        kept.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+    };
+    pool::run(("figures", jobs.min(order.len())), next, work, each)
 }

@@ -13,7 +13,6 @@ use crate::outcome::{CliError, Verdict};
 use crate::{output, pool};
 use args::FiguresArgs;
 use files::Folder;
-use jobs::Done;
 use rackweave_bench::experiment::communication::embedded;
 use rackweave_bench::experiment::{ALL, Experiment};
 use rackweave_bench::figure::{Figure, claims_csv};
@@ -82,12 +81,18 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
             None => experiment.figure(&mut run),
         }
     };
-    jobs::run(&experiments, jobs, globals, &make, |done| files.keep(done))?;
+    jobs::run(
+        &experiments,
+        jobs,
+        globals,
+        &make,
+        |one, result, elapsed_s| files.keep(one, result, elapsed_s),
+    )?;
     let interrupted = globals.interrupt.is_set();
     files.conclude(interrupted)?;
-    let text = files.text(interrupted).map_err(CliError::run)?;
-    output::print_as(globals, "figures", &files.object(interrupted), |_| text)?;
-    Ok(Verdict::of(files.is_verified()))
+    let found = files.object(interrupted);
+    output::print_as(globals, "figures", &found, |found| files.text(found))?;
+    Ok(Verdict::of(found["verified"] == true))
 }
 
 /// The experiments of these names in the papers' order, without duplicates; all if no names are
@@ -146,27 +151,29 @@ struct Made {
 
 impl FigureFiles {
     /// Writes the outcome of an experiment.
-    fn keep(&mut self, done: Done) -> Result<(), CliError> {
-        let kept = match done.result {
+    fn keep(
+        &mut self,
+        experiment: &Experiment,
+        result: Result<Figure, ExperimentError>,
+        elapsed_s: f64,
+    ) -> Result<(), CliError> {
+        let kept = match result {
             Ok(figure) => {
-                let name = &figure.name;
-                let csv = self
-                    .folder
-                    .write(&format!("{name}.csv"), &figure.to_csv())?;
-                let svg = self
-                    .folder
-                    .write(&format!("{name}.svg"), &figure.to_svg())?;
+                let file = |ending, text: &str| {
+                    let name = format!("{}.{ending}", figure.name);
+                    self.folder.write(&name, text)
+                };
                 Kept::Made(Box::new(Made {
+                    csv: file("csv", &figure.to_csv())?,
+                    svg: file("svg", &figure.to_svg())?,
                     figure,
-                    csv,
-                    svg,
-                    elapsed_s: done.elapsed_s,
+                    elapsed_s,
                 }))
             }
             Err(ExperimentError::Interrupted) => Kept::Missing,
             Err(error) => Kept::Failed(error.to_string()),
         };
-        let name = done.experiment.name;
+        let name = experiment.name;
         if let Some(entry) = self.entries.iter_mut().find(|(one, _)| one.name == name) {
             entry.1 = kept;
         }
@@ -204,7 +211,7 @@ impl FigureFiles {
             false => State::Ended,
         };
         self.write_page(state)?;
-        let figures = self.figures();
+        let figures: Vec<_> = self.made().map(|(_, made)| made.figure.clone()).collect();
         if !figures.is_empty() {
             self.claims = Some(self.folder.write(CLAIMS, &claims_csv(&figures))?);
         }

@@ -2,15 +2,11 @@
 //! text.
 
 use super::{FigureFiles, Kept, Made, VERSION};
-use crate::report::object;
+use crate::report::{Text, object};
 use rackweave_bench::experiment::Experiment;
-use rackweave_bench::figure::{Claim, Figure, claims_table, wrapped};
+use rackweave_bench::figure::{Claim, ratio, short};
 use rackweave_sim::devices::{self, Constant};
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
-
-/// Width of a line of notes after its indentation, in characters.
-const WIDTH: usize = 94;
 
 /// A hardware constant of the models.
 fn constant(constant: &'static Constant) -> Value {
@@ -55,34 +51,46 @@ fn figure(experiment: &Experiment, made: &Made) -> Value {
     })
 }
 
+/// What text shows of a figure: no curves, and claims in words.
+fn figure_row((_, made): (&Experiment, &Made)) -> Value {
+    let figure = &made.figure;
+    let claim = |claim: &Claim| {
+        let [paper, ours] = [claim.paper, claim.ours].map(|value| short(value, &claim.unit));
+        let what = format!("{} ({})", claim.what, claim.source);
+        json!({"paper": paper, "ours": ours, "ratio": ratio(claim), "claim": what})
+    };
+    json!({
+        "name": figure.name,
+        "title": figure.title,
+        "notes": figure.notes,
+        "claims": figure.claims.iter().map(claim).collect::<Vec<_>>(),
+        "csv": made.csv,
+        "svg": made.svg,
+        "elapsed_s": made.elapsed_s,
+    })
+}
+
 impl FigureFiles {
     /// All figures, in the papers' order.
-    pub fn figures(&self) -> Vec<Figure> {
-        let made = |(_, kept): &(_, Kept)| match kept {
-            Kept::Made(made) => Some(made.figure.clone()),
-            _ => None,
-        };
-        self.entries.iter().filter_map(made).collect()
-    }
-
-    /// Whether no experiment failed.
-    pub fn is_verified(&self) -> bool {
-        let failed = |(_, kept): &(_, Kept)| matches!(kept, Kept::Failed(_));
-        !self.entries.iter().any(failed)
+    pub fn made(&self) -> impl Iterator<Item = (&'static Experiment, &Made)> {
+        self.entries
+            .iter()
+            .filter_map(|(experiment, kept)| match kept {
+                Kept::Made(made) => Some((*experiment, &**made)),
+                Kept::Failed(_) | Kept::Missing => None,
+            })
     }
 
     /// The whole object.
     pub fn object(&self, interrupted: bool) -> Value {
-        let (mut figures, mut failures) = (Vec::new(), Vec::new());
-        for (experiment, kept) in &self.entries {
-            match kept {
-                Kept::Made(made) => figures.push(figure(experiment, made)),
-                Kept::Failed(error) => {
-                    failures.push(json!({"name": experiment.name, "error": error}));
-                }
-                Kept::Missing => {}
-            }
-        }
+        let failure = |(experiment, kept): &(&Experiment, Kept)| match kept {
+            Kept::Failed(error) => Some(json!({"name": experiment.name, "error": error})),
+            Kept::Made(_) | Kept::Missing => None,
+        };
+        let failures: Vec<_> = self.entries.iter().filter_map(failure).collect();
+        let figures = self
+            .made()
+            .map(|(experiment, made)| figure(experiment, made));
         json!({
             "version": VERSION,
             "scale": self.scale.name(),
@@ -92,53 +100,22 @@ impl FigureFiles {
             "jobs": self.jobs,
             "elapsed_s": self.started.elapsed().as_secs_f64(),
             "constants": devices::all().map(constant).collect::<Vec<_>>(),
-            "figures": figures,
+            "figures": figures.collect::<Vec<_>>(),
             "failures": failures,
             "claims_csv": self.claims,
             "report_html": self.page,
             "interrupted": interrupted,
-            "verified": self.is_verified(),
+            "verified": failures.is_empty(),
         })
     }
 
-    /// The text form: notes and files of each figure, and all claims.
-    pub fn text(&self, interrupted: bool) -> Result<String, std::fmt::Error> {
-        let mut text = String::new();
-        for (experiment, kept) in &self.entries {
-            match kept {
-                Kept::Made(made) => {
-                    writeln!(text, "{}: {}", made.figure.name, made.figure.title)?;
-                    for note in &made.figure.notes {
-                        for (at, line) in wrapped(note, WIDTH).iter().enumerate() {
-                            writeln!(text, "  {} {line}", if at == 0 { "-" } else { " " })?;
-                        }
-                    }
-                    let (svg, csv, seconds) = (&made.svg, &made.csv, made.elapsed_s);
-                    writeln!(text, "  {svg}, {csv} ({seconds:.1} s)\n")?;
-                }
-                Kept::Failed(error) => writeln!(text, "{} failed: {error}\n", experiment.name)?,
-                Kept::Missing => {}
-            }
+    /// The text form of the object.
+    pub fn text(&self, found: &Value) -> String {
+        let mut shown = object(found);
+        for key in ["version", "configuration", "constants"] {
+            shown.shift_remove(key);
         }
-        let table = claims_table(&self.figures());
-        if !table.is_empty() {
-            writeln!(text, "{table}")?;
-        }
-        if let Some(path) = &self.claims {
-            writeln!(text, "claims: {path}")?;
-        }
-        writeln!(text, "report: {} (open it in a browser)", self.page)?;
-        if interrupted {
-            writeln!(text, "interrupted: what is missing was not run to its end")?;
-        }
-        let (seconds, jobs) = (self.started.elapsed().as_secs_f64(), self.jobs);
-        writeln!(
-            text,
-            "scale {}, seed {}, configuration {}; {seconds:.0} s, {jobs} at a time",
-            self.scale.name(),
-            self.seed,
-            self.hash,
-        )?;
-        Ok(text)
+        shown["figures"] = self.made().map(figure_row).collect();
+        Text::new(shown).to_string()
     }
 }

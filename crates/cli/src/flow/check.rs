@@ -1,6 +1,7 @@
 //! Checks what a script says about nodes, flows and time, before anything runs.
 
-use super::script::{Action, Leaver, Script, ScriptError, What};
+use super::script::{Action, Leaver, Script, What};
+use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::nearest::hint;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ type Flows<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 ///
 /// # Errors
 /// The first action that is impossible.
-pub fn check(script: &Script, config: &RackConfig) -> Result<(), ScriptError> {
+pub fn check(script: &Script, config: &RackConfig) -> Result<(), CliError> {
     let mut flows = Flows::new();
     let mut before = 0;
     for action in &script.actions {

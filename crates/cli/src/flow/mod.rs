@@ -50,8 +50,7 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let path = args.script.as_deref().ok_or_else(|| {
         CliError::usage("a script is needed; `rackweave flow --example` prints one")
     })?;
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    let config = mode.config(&args.rack, globals)?;
+    let (mode, config) = Mode::of(args.simulated, &args.rack, globals)?;
     let script = Script::read(path)?;
     check::check(&script, &config)?;
     let mut play = Play {
@@ -62,10 +61,10 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         is_over: false,
     };
     let rack = match mode {
-        Mode::Hosted(_) => joined::join(&mut play, &args.rack, globals)?.into(),
+        Mode::Hosted => joined::join(&mut play, &args.rack, globals)?.into(),
         _ => OwnRack::new(&play.config, args.simulated, globals)?,
     };
-    let found = run::run(&mut play, rack, &mode, globals)?;
+    let found = run::run(&mut play, rack, mode, globals)?;
     output::print_as(globals, "flow", &found, |found| {
         report::text(found).to_string()
     })?;
@@ -83,7 +82,8 @@ impl Play {
             if action.expect_error {
                 continue;
             }
-            stage::check_spec(create, rack).map_err(|error| {
+            let spec = stage::spec_of(create, rack);
+            spec.and_then(|spec| spec.check()).map_err(|error| {
                 // The script's name for it.
                 let problem = error.to_string().replace("item_size", "item_bytes");
                 self.script.error(action.place, problem)

@@ -77,9 +77,9 @@ fn state_name(end: FlowEnd) -> &'static str {
 /// The state of a flow at `now`, as JSON and in words.
 pub fn snapshot(flow: &FlowRecord, now: u64) -> (Value, String) {
     let sources = flow.sources.iter();
-    let pushed = sources.map(|(_, source)| source.borrow().pushed().iter().sum::<u64>());
+    let pushed = sources.map(|(_, source)| source.borrow().pushed.iter().sum::<u64>());
     let sinks = flow.sinks.iter();
-    let taken: Vec<u64> = sinks.map(|(_, _, sink)| sink.borrow().items()).collect();
+    let taken: Vec<u64> = sinks.map(|(_, _, sink)| sink.borrow().items).collect();
     let (pushed, all_taken): (u64, u64) = (pushed.sum(), taken.iter().sum());
     let (name, state) = (&flow.name, state_name(flow.state()));
     let words = format!("{name} {state}: {pushed} items pushed, {all_taken} taken");
@@ -116,15 +116,15 @@ fn flow_entry(flow: &FlowRecord, config: &RackConfig) -> Value {
     let mut members = Vec::new();
     for (number, (at, source)) in flow.sources.iter().enumerate() {
         let source = source.borrow();
-        let ends = (number, *at, source.pushed().iter().sum());
+        let ends = (number, *at, source.pushed.iter().sum());
         members.push(member("producer", ends, source.life(), source.state()));
     }
     let (mut items, mut last) = (0, flow.begun);
     for (number, (at, _, sink)) in flow.sinks.iter().enumerate() {
         let sink = sink.borrow();
-        items += sink.items();
-        last = last.max(sink.last());
-        let ends = (number, *at, sink.items());
+        items += sink.items;
+        last = last.max(sink.last);
+        let ends = (number, *at, sink.items);
         members.push(member("consumer", ends, sink.life(), sink.state()));
     }
     let losses = flow.losses().into_iter().map(|loss| {

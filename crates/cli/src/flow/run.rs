@@ -32,10 +32,10 @@ const NEWS_SLICES: u32 = 100;
 pub fn run(
     play: &mut Play,
     mut rack: OwnRack,
-    mode: &Mode,
+    mode: Mode,
     globals: &Globals,
 ) -> Result<Map<String, Value>, CliError> {
-    let is_simulated = matches!(mode, Mode::Simulated);
+    let is_simulated = mode == Mode::Simulated;
     play.check_specs(&rack)?;
     let what = match is_simulated {
         true => "running the script in virtual time",

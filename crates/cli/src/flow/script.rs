@@ -13,7 +13,6 @@ use std::path::Path;
 /// Actions, in the order of time.
 #[derive(Debug)]
 pub struct Script {
-    /// The file.
     pub name: String,
     /// In the order of time.
     pub actions: Vec<Action>,
@@ -30,7 +29,6 @@ pub struct Action {
     pub flow: Option<String>,
     /// Whether it is expected to be refused.
     pub expect_error: bool,
-    /// What it does.
     pub what: What,
 }
 
@@ -165,34 +163,15 @@ pub enum Leaver {
     Node(String),
 }
 
-/// An error in a script, and its position.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ScriptError {
-    name: String,
-    line: Option<usize>,
-    action: Option<usize>,
-    problem: String,
-}
-
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        if let Some(action) = self.action {
-            write!(f, ": action {action}")?;
-        }
-        write!(f, ": {}", self.problem.replace('\n', " "))
-    }
-}
-
-impl std::error::Error for ScriptError {}
-
-impl From<ScriptError> for CliError {
-    fn from(error: ScriptError) -> Self {
-        Self::usage(error.to_string())
-    }
+/// An error in the script called `name`, at a line or in an action, if they are known.
+fn error_at(
+    name: &str,
+    (line, action): (Option<usize>, Option<usize>),
+    problem: impl fmt::Display,
+) -> CliError {
+    let line = line.map_or_else(String::new, |line| format!(":{line}"));
+    let action = action.map_or_else(String::new, |action| format!(": action {action}"));
+    CliError::usage(format!("{name}{line}{action}: {problem}"))
 }
 
 impl Script {
@@ -205,38 +184,31 @@ impl Script {
         let text = std::fs::read_to_string(path)
             .map_err(|error| CliError::usage(format!("{name}: {error}; check the path")))?;
         let is_json = path.extension().is_some_and(|ending| ending == "json");
-        Ok(Self::parse(&text, &name, is_json)?)
+        Self::parse(&text, &name, is_json)
     }
 
     /// Parses text; `name` is its name in messages.
     ///
     /// # Errors
     /// The first error.
-    pub fn parse(text: &str, name: &str, is_json: bool) -> Result<Self, ScriptError> {
-        let raw = if is_json {
-            from_json(text, name)?
-        } else {
-            from_toml(text, name)?
+    fn parse(text: &str, name: &str, is_json: bool) -> Result<Self, CliError> {
+        let raw = match is_json {
+            true => from_json(text, name)?,
+            false => from_toml(text, name)?,
         };
         let mut script = Self {
             name: name.to_owned(),
             actions: Vec::new(),
         };
-        for (at, (line, raw)) in raw.into_iter().enumerate() {
-            let number = at + 1;
+        for (number, (line, raw)) in (1..).zip(raw) {
             let place = ScriptLine { number, line };
-            let action = raw
-                .understand(place)
-                .map_err(|problem| script.error(place, problem))?;
+            let action = raw.understand(place);
+            let action = action.map_err(|problem| script.error(place, problem))?;
             script.actions.push(action);
         }
         if script.actions.is_empty() {
-            return Err(ScriptError {
-                name: script.name,
-                line: None,
-                action: None,
-                problem: "there is no action; `rackweave flow --example` prints a script".into(),
-            });
+            let problem = "there is no action; `rackweave flow --example` prints a script";
+            return Err(error_at(name, (None, None), problem));
         }
         Ok(script)
     }
@@ -247,19 +219,14 @@ impl Script {
     }
 
     /// An error in the action at `place`.
-    pub fn error(&self, place: ScriptLine, problem: String) -> ScriptError {
-        ScriptError {
-            name: self.name.clone(),
-            line: place.line,
-            action: Some(place.number),
-            problem,
-        }
+    pub fn error(&self, place: ScriptLine, problem: impl fmt::Display) -> CliError {
+        error_at(&self.name, (place.line, Some(place.number)), problem)
     }
 }
 
 type Raws = Vec<(Option<usize>, Raw)>;
 
-fn from_toml(text: &str, name: &str) -> Result<Raws, ScriptError> {
+fn from_toml(text: &str, name: &str) -> Result<Raws, CliError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
@@ -267,11 +234,9 @@ fn from_toml(text: &str, name: &str) -> Result<Raws, ScriptError> {
         action: Vec<toml::Spanned<Raw>>,
     }
     let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let file: File = toml::from_str(text).map_err(|error| ScriptError {
-        name: name.to_owned(),
-        line: Some(line_of(error.span().map_or(0, |span| span.start))),
-        action: None,
-        problem: explained(error.message()),
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = line_of(error.span().map_or(0, |span| span.start));
+        error_at(name, (Some(line), None), explained(error.message()))
     })?;
     let raw = file.action.into_iter();
     Ok(raw
@@ -279,27 +244,21 @@ fn from_toml(text: &str, name: &str) -> Result<Raws, ScriptError> {
         .collect())
 }
 
-fn from_json(text: &str, name: &str) -> Result<Raws, ScriptError> {
+fn from_json(text: &str, name: &str) -> Result<Raws, CliError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
         action: Vec<Raw>,
     }
-    let parsed = if text.trim_start().starts_with('[') {
-        serde_json::from_str(text)
-    } else {
-        serde_json::from_str(text).map(|file: File| file.action)
+    let parsed = match text.trim_start().starts_with('[') {
+        true => serde_json::from_str(text),
+        false => serde_json::from_str(text).map(|file: File| file.action),
     };
     let actions: Vec<Raw> = parsed.map_err(|error: serde_json::Error| {
         let message = error.to_string();
         // The line number is already at the front.
         let message = message.split(" at line ").next().unwrap_or_default();
-        ScriptError {
-            name: name.to_owned(),
-            line: Some(error.line()),
-            action: None,
-            problem: explained(message),
-        }
+        error_at(name, (Some(error.line()), None), explained(message))
     })?;
     Ok(actions.into_iter().map(|raw| (None, raw)).collect())
 }

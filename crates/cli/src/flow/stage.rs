@@ -161,18 +161,11 @@ impl ScriptRun {
                 _ => {}
             }
             for (at, (_, _, sink)) in flow.sinks.iter().enumerate() {
-                let sink = sink.borrow();
-                problems.extend(
-                    sink.problem()
-                        .map(|problem| format!("{name}: consumer {at}: {problem}")),
-                );
+                let problem = sink.borrow().problem.clone();
+                problems.extend(problem.map(|it| format!("{name}: consumer {at}: {it}")));
             }
-            let found = flow.judge(is_over);
-            problems.extend(
-                found
-                    .into_iter()
-                    .map(|problem| format!("{name}: {problem}")),
-            );
+            let found = flow.judge(is_over).into_iter();
+            problems.extend(found.map(|problem| format!("{name}: {problem}")));
         }
         problems
     }
@@ -252,7 +245,7 @@ impl FlowRecord {
                     Leaver::Node(name) => self.on_node(node_of(name, config)),
                 };
                 self.flow()?.remove_consumer(at)?;
-                self.sinks[at].2.borrow_mut().set_removed();
+                self.sinks[at].2.borrow_mut().removed = true;
                 let node = &config.node[usize::from(self.sinks[at].0.0)].name;
                 Ok(format!("consumer {at} on {node} leaves"))
             }
@@ -268,7 +261,7 @@ impl FlowRecord {
     /// which the controller will refuse.
     fn on_node(&self, node: NodeId) -> usize {
         let here = |sink: &(NodeId, bool, Shared<Sink>)| sink.0 == node;
-        let left = |sink: &(NodeId, bool, Shared<Sink>)| !sink.2.borrow().is_removed();
+        let left = |sink: &(NodeId, bool, Shared<Sink>)| !sink.2.borrow().removed;
         let sinks = self.sinks.iter();
         let living = sinks.clone().position(|sink| here(sink) && left(sink));
         let any = || sinks.clone().position(here);
@@ -308,24 +301,16 @@ impl FlowRecord {
 
     /// Compares the pushed items with those seen.
     fn judge(&self, is_over: bool) -> Vec<String> {
-        let sinks: Vec<_> = self
-            .sinks
-            .iter()
-            .map(|(_, _, sink)| sink.borrow())
-            .collect();
-        let seen = self
-            .sinks
-            .iter()
-            .zip(&sinks)
-            .map(|((_, joined, _), sink)| Seen {
-                runs: sink.runs(),
-                joined: *joined,
-                left: sink.is_removed(),
-            });
-        let pushed = self
-            .sources
-            .iter()
-            .map(|(_, source)| source.borrow().pushed().to_vec());
+        let sinks = self.sinks.iter();
+        let sinks: Vec<_> = sinks.map(|(_, _, sink)| sink.borrow()).collect();
+        let seen = self.sinks.iter().zip(&sinks);
+        let seen = seen.map(|((_, joined, _), sink)| Seen {
+            runs: &sink.runs,
+            joined: *joined,
+            left: sink.removed,
+        });
+        let pushed = self.sources.iter();
+        let pushed = pushed.map(|(_, source)| source.borrow().pushed.clone());
         let is_cut = !is_over || matches!(self.state(), FlowEnd::Closed | FlowEnd::Broken(_));
         verify::judge(&Evidence {
             shape: self.shape,
@@ -336,7 +321,11 @@ impl FlowRecord {
     }
 }
 
-fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
+/// What the controller is asked for.
+///
+/// # Errors
+/// If the flow is impossible.
+pub fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
     let flow = rack.flow(&create.producers, &create.consumers);
     let mut spec = flow
         .shape(create.shape)
@@ -358,12 +347,4 @@ fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
 fn node_of(name: &str, config: &RackConfig) -> NodeId {
     let at = config.node.iter().position(|node| node.name == name);
     NodeId(at.expect("the script was checked against this rack") as u16)
-}
-
-/// Whether a flow of the script is possible; called by `check`, before anything runs.
-///
-/// # Errors
-/// As [`FlowSpec::check`].
-pub fn check_spec(create: &Create, rack: &Rack) -> Result<(), FlowError> {
-    spec_of(create, rack)?.check()
 }

@@ -8,10 +8,9 @@ mod topology;
 
 use crate::globals::{Globals, RackArgs};
 use crate::outcome::{CliError, Verdict};
-use crate::report::{Text, object, wrapped};
+use crate::report::{Text, joined, object};
 use crate::{output, switch_shape};
 use clap::Args;
-use paths::PathsText;
 use rackweave_programs::PipelineConfig;
 use rackweave_rack::paths::{Kind, Path};
 use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
@@ -19,12 +18,11 @@ use rackweave_switch::Ledger;
 use rackweave_switch::budget::Stage;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use topology::TopologyReport;
 
 /// What the numbers of `memory` mean.
-const MEMORY: &str = "The memory is that of an embedded rack: its regions (memory_limit), and what it \
-                      takes beside them when it starts, and at most, with every queue that [nic] \
-                      allows made as long as it allows.";
+const MEMORY: &str = "an embedded rack: its regions (memory_limit), and what it takes beside them \
+                      when it starts, and at most, with every queue that [nic] allows made as long \
+                      as it allows";
 
 /// Arguments of `info`.
 #[derive(Args, Clone, Debug)]
@@ -63,7 +61,7 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         "config": config,
         "config_toml": toml,
         "switch": switch_use(&config, &of_switch_0),
-        "topology": TopologyReport::of(&config).map_err(RackError::from)?,
+        "topology": topology::of(&config).map_err(RackError::from)?,
         "per_flow": per_flow(&config, &paths),
         "memory": memory_use(&config)?,
         "links": links(&config, &paths),
@@ -91,16 +89,18 @@ fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
         word("config_hash"),
         word("config_toml").trim_end(),
     );
-    let reported = |keys: &[&str]| {
-        let some = found.iter().filter(|(key, _)| keys.contains(&&***key));
-        let some = some.map(|(key, value)| (key.clone(), value.clone()));
-        Text::new(some.collect()).to_string()
-    };
-    let machine = reported(&["switch", "topology", "per_flow", "memory", "links", "cpu"]);
-    let rack = reported(&["rack"]);
-    let memory = wrapped(MEMORY, 0);
-    let rest = format!("{machine}{memory}\n{}\n{rack}", PathsText(paths));
-    for line in rest.trim_end().lines() {
+    let mut shown = Map::new();
+    for (key, value) in found {
+        match key.as_str() {
+            "version" | "config_file" | "config_hash" | "config" | "config_toml" => {}
+            "paths" => shown.extend(paths::by_rack(paths)),
+            _ => {
+                shown.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    shown["memory"]["of"] = MEMORY.into();
+    for line in Text::new(shown).to_string().lines() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", format!("# {line}").trim_end());
     }
@@ -115,11 +115,9 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// The resources of its budget that a switch's programs use.
-fn switch_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
+fn switch_use(config: &RackConfig, ledger: &Ledger) -> Value {
     let budget = switch_shape::budget(config).to_string();
-    let mut found = object(json!({ "budget": budget }));
-    found.extend(programs_use(config, ledger));
-    found
+    joined([json!({ "budget": budget }), programs_use(config, ledger)])
 }
 
 /// Resources of one stage: blocks of SRAM and TCAM, register units, tables.
@@ -133,15 +131,15 @@ fn stage_use(stage: &Stage) -> Value {
 }
 
 /// The resources that programs use in each stage of the budget, and in total.
-fn programs_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
+fn programs_use(config: &RackConfig, ledger: &Ledger) -> Value {
     let budget = switch_shape::budget(config);
-    object(json!({
+    json!({
         "stages_available": budget.stages(),
         "stage_available": budget.stage().as_ref().map(stage_use),
         "stages": ledger.stages().iter().map(stage_use).collect::<Vec<_>>(),
         "registers_bytes": ledger.bytes_registers(),
         "tables_bytes": ledger.bytes_tables(),
-    }))
+    })
 }
 
 /// The resources of one more 1:1 flow: a producer ring, a consumer ring and their lanes.

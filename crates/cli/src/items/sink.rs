@@ -15,14 +15,19 @@ pub struct Sink {
     style: Style,
     begun: u64,
     first: u64,
-    last: u64,
-    items: u64,
-    runs: Vec<Run>,
-    problem: Option<String>,
+    /// When it took its last item, in nanoseconds since the start.
+    pub last: u64,
+    /// Number of items taken so far.
+    pub items: u64,
+    /// The runs of items, in the order in which it saw them.
+    pub runs: Vec<Run>,
+    /// The first wrong item.
+    pub problem: Option<String>,
     /// The end of its stream.
     end: Option<&'static str>,
     hurries: bool,
-    removed: bool,
+    /// Whether the controller has removed it.
+    pub removed: bool,
 }
 
 impl Sink {
@@ -105,36 +110,6 @@ impl Sink {
         let items = (bytes.len() / size as usize) as u32;
         self.consumer.release(items);
         Taken::Items(items.into())
-    }
-
-    /// Records that the controller has removed it.
-    pub fn set_removed(&mut self) {
-        self.removed = true;
-    }
-
-    /// Whether the controller has removed it.
-    pub fn is_removed(&self) -> bool {
-        self.removed
-    }
-
-    /// Number of items taken so far.
-    pub fn items(&self) -> u64 {
-        self.items
-    }
-
-    /// The runs of items, in the order in which it saw them.
-    pub fn runs(&self) -> &[Run] {
-        &self.runs
-    }
-
-    /// The first wrong item.
-    pub fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
-    }
-
-    /// When it took its last item, in nanoseconds since the start.
-    pub fn last(&self) -> u64 {
-        self.last
     }
 
     /// From its start to the last item that it took, in nanoseconds.

@@ -15,10 +15,12 @@ pub struct ItemSource {
     style: Style,
     begun: u64,
     last: u64,
-    pushed: Vec<u64>,
+    /// Number of items pushed so far, by ring.
+    pub pushed: Vec<u64>,
     /// Rings whose end of stream has been announced.
     ended: Vec<bool>,
-    aborted: bool,
+    /// Whether the flow was aborted.
+    pub aborted: bool,
 }
 
 impl ItemSource {
@@ -100,11 +102,6 @@ impl ItemSource {
         self.ended.iter().all(|&ended| ended)
     }
 
-    /// Number of items pushed so far, by ring.
-    pub fn pushed(&self) -> &[u64] {
-        &self.pushed
-    }
-
     /// The completed fraction of its work.
     pub fn fraction(&self, now: u64) -> f64 {
         let least = self.pushed.iter().copied().min().unwrap_or(0);
@@ -118,11 +115,6 @@ impl ItemSource {
     /// From its start to the last item that it pushed, in nanoseconds.
     pub fn life(&self) -> u64 {
         self.last - self.begun
-    }
-
-    /// Whether the flow was aborted.
-    pub fn is_aborted(&self) -> bool {
-        self.aborted
     }
 
     /// Its end, or that it is running.

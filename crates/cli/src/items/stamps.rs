@@ -13,7 +13,6 @@ const MARK: u64 = 0xa5c3 << 16;
 /// A stamp has the producer in the upper bits, the item's number in the lower bits.
 pub const NUMBER_BITS: u32 = 40;
 
-/// The stamp of an item.
 pub fn stamp(producer: u32, number: u64) -> u64 {
     u64::from(producer) << NUMBER_BITS | number
 }
@@ -23,7 +22,6 @@ pub fn marked(stamp: u64) -> u64 {
     stamp ^ MARK
 }
 
-/// The producer of an item.
 pub fn producer_of(stamp: u64) -> u32 {
     (stamp >> NUMBER_BITS) as u32
 }

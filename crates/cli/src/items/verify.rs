@@ -32,7 +32,7 @@ impl<'a> From<&'a Sink> for Seen<'a> {
     /// The record of a consumer that was present all the time.
     fn from(sink: &'a Sink) -> Self {
         Self {
-            runs: sink.runs(),
+            runs: &sink.runs,
             ..Self::default()
         }
     }

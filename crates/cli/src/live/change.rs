@@ -35,37 +35,27 @@ pub struct DropChange {
     pub place: String,
     /// The counter's name.
     pub reason: String,
-    /// Packets per second.
     pub per_s: f64,
-    /// Packets in total.
     pub total: u64,
 }
 
 /// The activity of a node.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct NodeChange {
-    /// Its name.
     pub name: String,
-    /// Bytes received.
     pub bytes_in_per_s: f64,
-    /// Bytes sent.
     pub bytes_out_per_s: f64,
-    /// Packets received.
     pub packets_in_per_s: f64,
-    /// Packets sent.
     pub packets_out_per_s: f64,
     /// Retransmitted requests.
     pub retries_per_s: f64,
-    /// Packets dropped.
     pub drops_per_s: f64,
 }
 
 /// The activity of a flow.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowChange {
-    /// Its number.
     pub id: u32,
-    /// Items delivered.
     pub items_per_s: f64,
     /// Bytes of the items delivered, all copies counted.
     pub bytes_per_s: f64,
@@ -207,7 +197,6 @@ fn retries(node: &NodeStatistics) -> u64 {
         .unwrap_or(0)
 }
 
-/// The sum of all counters.
 pub fn sum(counters: &Counters) -> u64 {
     counters.values().sum()
 }

@@ -3,7 +3,6 @@
 use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
 use crate::globals::Globals;
 use crate::globals::{RackArgs, seconds};
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::verbs::initiator::Kind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -256,10 +255,7 @@ impl PerfArgs {
     ///
     /// # Errors
     /// The first such argument.
-    pub fn check_hosted(&self, mode: &Mode) -> Result<(), CliError> {
-        if !matches!(mode, Mode::Hosted(_)) {
-            return Ok(());
-        }
+    pub fn check_hosted(&self) -> Result<(), CliError> {
         let is_flow = self.test.has_use_for("--ring");
         refuse(&[
             (

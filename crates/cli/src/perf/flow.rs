@@ -24,9 +24,7 @@ pub const SLICE: Duration = Duration::from_micros(200);
 pub struct FlowPlan {
     /// How items find their consumers.
     pub shape: FlowShape,
-    /// The producers' nodes.
     pub producers: Vec<NodeId>,
-    /// The consumers' nodes.
     pub consumers: Vec<NodeId>,
     /// Bytes of an item.
     pub item_size: u32,
@@ -55,6 +53,7 @@ pub struct FlowMeasured {
     pub links: Vec<LinkReport>,
     /// Activity of the cores of all nodes; empty in an embedded rack.
     pub cpus: Vec<CpuReport>,
+    pub capture: Option<CaptureReport>,
 }
 
 /// The program at an end of a measured flow.
@@ -66,15 +65,15 @@ fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
     let sources = ends.iter().filter_map(End::source);
     let problems = verify::judge(&Evidence {
         shape,
-        pushed: sources.map(|source| source.pushed().to_vec()).collect(),
+        pushed: sources.map(|source| source.pushed.clone()).collect(),
         seen: sinks().map(Seen::from).collect(),
         is_cut: false,
     });
-    let is_sound = problems.is_empty() && sinks().all(|sink| sink.problem().is_none());
-    let items = sinks().map(Sink::items).sum();
+    let is_sound = problems.is_empty() && sinks().all(|sink| sink.problem.is_none());
+    let items = sinks().map(|sink| sink.items).sum();
     FlowMeasured {
         items,
-        nanos: sinks().map(Sink::last).max().unwrap_or(0),
+        nanos: sinks().map(|sink| sink.last).max().unwrap_or(0),
         nanos_taking: sinks().map(Sink::span).max().unwrap_or(0),
         verified: is_sound && items > 0,
         ..FlowMeasured::default()
@@ -132,7 +131,7 @@ pub fn run(
     globals: &Globals,
     capture: Option<&Path>,
     progress: &mut Progress,
-) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
+) -> Result<FlowMeasured, CliError> {
     let (from, to) = (plan.producers.len(), plan.consumers.len());
     globals
         .live
@@ -151,7 +150,7 @@ pub fn run(
     let capture = rack.recorded(recording)?;
     ran?;
     let is_aborted = |end: &FlowEnd| match end {
-        End::Source(source) => source.is_aborted(),
+        End::Source(source) => source.aborted,
         End::Sink(sink) => sink.is_aborted(),
     };
     if ends.iter().any(is_aborted) {
@@ -162,11 +161,14 @@ pub fn run(
         };
         return Err(CliError::run(format!("the flow was broken off{reason}")));
     }
-    let mut measured = measured(plan.shape, &ends);
+    let mut measured = FlowMeasured {
+        capture,
+        ..measured(plan.shape, &ends)
+    };
     if let Some(rack) = rack.simulated() {
         let nodes = || (0..rack.config().node.len()).map(|at| NodeId(at as u16));
         measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();
         measured.cpus = nodes().filter_map(|node| rack.cpu_report(node)).collect();
     }
-    Ok((measured, capture))
+    Ok(measured)
 }

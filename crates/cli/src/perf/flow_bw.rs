@@ -5,7 +5,6 @@ use super::flow::{self, FlowMeasured, FlowPlan};
 use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::amount::Amount;
-use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::Manner;
 use crate::memcpy;
@@ -77,24 +76,14 @@ fn plan(
             batch: args.batch.unwrap_or(batch_default),
             touch: args.touch,
         },
-        amount: Amount::of(
-            (args.iterations, args.duration),
-            Amount::Count(items_default),
-        )?,
+        amount: Amount::of(args, Amount::Count(items_default))?,
         threads,
     })
 }
 
-type Ran = (FlowMeasured, Option<CaptureReport>);
-
-/// A test, and the rack that it runs on.
-struct Subject<'a> {
-    test: TestRun<'a>,
-}
-
 /// A flow and its comparisons: the best round of each.
 struct Compared {
-    ran: Ran,
+    measured: FlowMeasured,
     /// Gigabytes per second of an equivalent copy on this machine; none if time is virtual.
     memcpy: Option<f64>,
     /// The same flow on an embedded rack, if this one is hosted.
@@ -108,110 +97,95 @@ fn rate(measured: &FlowMeasured) -> f64 {
 
 /// The faster of the best round so far and another, verified if all are.
 fn better(best: Option<FlowMeasured>, other: FlowMeasured) -> FlowMeasured {
-    match best {
-        Some(best) => {
-            let verified = best.verified && other.verified;
-            let better = if rate(&best) >= rate(&other) {
-                best
-            } else {
-                other
-            };
-            FlowMeasured { verified, ..better }
+    let Some(best) = best else { return other };
+    let verified = best.verified && other.verified;
+    let better = match rate(&best) >= rate(&other) {
+        true => best,
+        false => other,
+    };
+    FlowMeasured { verified, ..better }
+}
+
+fn run_flow(
+    test: &TestRun<'_>,
+    plan: &FlowPlan,
+    capture: Option<&Path>,
+) -> Result<FlowMeasured, CliError> {
+    let mut progress = Progress::new(test.globals, test.args.test.name);
+    flow::run(test.own_rack()?, plan, test.globals, capture, &mut progress)
+}
+
+/// The flow and its comparisons, in turn, for this many rounds.
+fn compare(test: &TestRun<'_>, plan: &FlowPlan, rounds: usize) -> Result<Compared, CliError> {
+    let (globals, args) = (test.globals, test.args);
+    let copy = || {
+        let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
+        (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
+    };
+    let (mut memcpy, mut best, mut embedded) = (copy(), None, None);
+    for _ in 0..rounds {
+        let measured = run_flow(test, plan, args.capture.as_deref())?;
+        best = Some(better(best, measured));
+        if test.is_hosted() && !test.is_interrupted() {
+            let mut progress = Progress::new(globals, "the same on an embedded rack");
+            let own = OwnRack::new(&test.config, false, globals)?;
+            let measured = flow::run(own, plan, globals, None, &mut progress)?;
+            embedded = Some(better(embedded, measured));
         }
-        None => other,
+        memcpy = memcpy.zip(copy()).map(|(one, other)| one.max(other));
+        if test.is_interrupted() {
+            break;
+        }
+    }
+    Ok(Compared {
+        measured: best.expect("there is a round at least"),
+        memcpy,
+        embedded,
+    })
+}
+
+/// Number of rounds of a flow, and its comparisons. One round suffices where nothing disturbs it or
+/// the user sets the duration.
+fn rounds(args: &PerfArgs, plan: &FlowPlan) -> usize {
+    match plan.amount {
+        Amount::Count(_) if !args.simulated && args.capture.is_none() => ROUNDS,
+        _ => 1,
     }
 }
 
-impl<'a> Subject<'a> {
-    fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
-        let test = TestRun::on_any_rack(args, globals, 1)?;
-        Ok(Self { test })
-    }
-
-    fn is_hosted(&self) -> bool {
-        self.test.is_hosted()
-    }
-
-    fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
-        let globals = self.test.globals;
-        let mut progress = Progress::new(globals, self.test.args.test.name);
-        let rack = self.test.own_rack()?;
-        flow::run(rack, plan, globals, capture, &mut progress)
-    }
-
-    /// The flow and its comparisons, in turn, for this many rounds.
-    fn compare(&self, plan: &FlowPlan, rounds: usize) -> Result<Compared, CliError> {
-        let (config, globals, args) = (&self.test.config, self.test.globals, self.test.args);
-        let copy = || {
-            let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
-            (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
-        };
-        let (mut memcpy, mut ran, mut embedded) = (copy(), None, None);
-        for _ in 0..rounds {
-            let (measured, capture) = self.run(plan, args.capture.as_deref())?;
-            ran = Some((better(ran.map(|(best, _)| best), measured), capture));
-            if self.is_hosted() && !self.test.is_interrupted() {
-                let mut progress = Progress::new(globals, "the same on an embedded rack");
-                let own = OwnRack::new(config, false, globals)?;
-                let (measured, _) = flow::run(own, plan, globals, None, &mut progress)?;
-                embedded = Some(better(embedded, measured));
-            }
-            memcpy = memcpy.zip(copy()).map(|(one, other)| one.max(other));
-            if self.test.is_interrupted() {
-                break;
-            }
-        }
-        Ok(Compared {
-            ran: ran.expect("there is a round at least"),
-            memcpy,
-            embedded,
-        })
-    }
-
-    /// Number of rounds of a flow, and its comparisons. One round suffices where nothing disturbs
-    /// it or the user sets the duration.
-    fn rounds(&self, plan: &FlowPlan) -> usize {
-        let args = self.test.args;
-        match plan.amount {
-            Amount::Count(_) if !args.simulated && args.capture.is_none() => ROUNDS,
-            _ => 1,
-        }
-    }
-
-    /// Prints the results and returns the verdict. `more` has the results specific to the test.
-    fn finish(
-        mut self,
-        plan: &FlowPlan,
-        (measured, capture): Ran,
-        more: Value,
-    ) -> Result<Verdict, CliError> {
-        let cpu = communication(plan, &measured);
-        // A flow costs its ends no communication at all: this is the meaning of zero-sided.
-        let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
-        self.test.verified &= measured.verified && is_zero_sided;
-        let parameters = json!({
-            "parameters": {
-                "shape": plan.shape.name(),
-                "producers": plan.producers.len(),
-                "consumers": plan.consumers.len(),
-                "item_size_bytes": plan.item_size,
-                "ring_bytes": plan.ring_bytes,
-                "batch_items": plan.manner.batch,
-                "touch": plan.manner.touch,
-                "threads": plan.threads,
-                "mtu_bytes": self.test.config.nic.mtu,
-            },
-        });
-        let rest = json!({
-            "link": links(plan, &self.test.config, &measured),
-            "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
-                json!({"producers_s": producers_s, "consumers_s": consumers_s})
-            }),
-            "capture": capture,
-        });
-        let found = joined([parameters, moved(&measured, plan.item_size), more, rest]);
-        self.test.finish(&without_nulls(found))
-    }
+/// Prints the results and returns the verdict. `more` has the results specific to the test.
+fn finish(
+    mut test: TestRun<'_>,
+    plan: &FlowPlan,
+    measured: &FlowMeasured,
+    more: Value,
+) -> Result<Verdict, CliError> {
+    let cpu = communication(plan, measured);
+    // A flow costs its ends no communication at all: this is the meaning of zero-sided.
+    let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
+    test.verified &= measured.verified && is_zero_sided;
+    let parameters = json!({
+        "parameters": {
+            "shape": plan.shape.name(),
+            "producers": plan.producers.len(),
+            "consumers": plan.consumers.len(),
+            "item_size_bytes": plan.item_size,
+            "ring_bytes": plan.ring_bytes,
+            "batch_items": plan.manner.batch,
+            "touch": plan.manner.touch,
+            "threads": plan.threads,
+            "mtu_bytes": test.config.nic.mtu,
+        },
+    });
+    let rest = json!({
+        "link": links(plan, &test.config, measured),
+        "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
+            json!({"producers_s": producers_s, "consumers_s": consumers_s})
+        }),
+        "capture": measured.capture,
+    });
+    let found = joined([parameters, moved(measured, plan.item_size), more, rest]);
+    test.finish(&without_nulls(found))
 }
 
 /// The amount of data moved, and its rate.
@@ -280,29 +254,28 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)>
 /// # Errors
 /// If an argument is invalid or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut subject = Subject::new(args, globals)?;
-    let ends = (vec![subject.test.nodes[0]], vec![subject.test.last()]);
-    let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
-    let plan = plan(args, config, shape, ends, bytes_default(args))?;
-    let rounds = match subject.is_hosted() {
-        true => subject.rounds(&plan),
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
+    let ends = (vec![test.nodes[0]], vec![test.last()]);
+    let shape = FlowShape::Shuffle;
+    let plan = plan(args, &test.config, shape, ends, bytes_default(args))?;
+    let rounds = match test.is_hosted() {
+        true => rounds(args, &plan),
         false => 1,
     };
     let Compared {
-        ran,
+        measured,
         memcpy,
         embedded,
-    } = subject.compare(&plan, rounds)?;
-    let embedded = embedded.as_ref();
-    let item_size = plan.item_size;
-    subject.test.verified = embedded.is_none_or(|embedded| embedded.verified);
+    } = compare(&test, &plan, rounds)?;
+    let (embedded, item_size) = (embedded.as_ref(), plan.item_size);
+    test.verified = embedded.is_none_or(|embedded| embedded.verified);
     let more = json!({
         "memcpy_gigabytes_per_s": memcpy,
-        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&ran.0, item_size), memcpy)),
+        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&measured, item_size), memcpy)),
         "embedded": embedded.map(|embedded| moved(embedded, item_size)),
-        "ratio_to_embedded": embedded.map(|it| ratio(rate(&ran.0), rate(it))),
+        "ratio_to_embedded": embedded.map(|it| ratio(rate(&measured), rate(it))),
     });
-    subject.finish(&plan, ran, more)
+    finish(test, &plan, &measured, more)
 }
 
 /// Runs `shuffle_bw`: every node to every node, preceded by the 1:1 flow on the same rack.
@@ -310,28 +283,27 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 /// # Errors
 /// As for [`run`].
 pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut subject = Subject::new(args, globals)?;
-    let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
-    let nodes = subject.test.nodes.clone();
-    let ends = (vec![subject.test.nodes[0]], vec![subject.test.last()]);
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
+    let (config, shape) = (&test.config, FlowShape::Shuffle);
+    let ends = (vec![test.nodes[0]], vec![test.last()]);
     let single = plan(args, config, shape, ends, bytes_default(args))?;
-    let count = nodes.len() as u64;
-    let ends = (nodes.clone(), nodes);
+    let count = test.nodes.len() as u64;
+    let ends = (test.nodes.clone(), test.nodes.clone());
     let many = plan(args, config, shape, ends, bytes_default(args) * count)?;
     let single = FlowPlan {
         ring_bytes: many.ring_bytes,
         threads: many.threads,
         ..single
     };
-    let (alone, _) = subject.run(&single, None)?;
-    let ran = subject.run(&many, args.capture.as_deref())?;
-    subject.test.verified = alone.verified;
+    let alone = run_flow(&test, &single, None)?;
+    let measured = run_flow(&test, &many, args.capture.as_deref())?;
+    test.verified = alone.verified;
     let linear = count as f64 * gigabytes(&alone, single.item_size);
     let more = json!({
         "one_to_one": moved(&alone, single.item_size),
-        "ratio_to_linear": ratio(gigabytes(&ran.0, many.item_size), linear),
+        "ratio_to_linear": ratio(gigabytes(&measured, many.item_size), linear),
     });
-    subject.finish(&many, ran, more)
+    finish(test, &many, &measured, more)
 }
 
 /// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, compared with memcpy. All
@@ -342,23 +314,23 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 /// # Errors
 /// As for [`run`].
 pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
-    let subject = Subject::new(args, globals)?;
+    let test = TestRun::on_any_rack(args, globals, 1)?;
     let count = args.consumers.unwrap_or(2);
     // Every node but the producer's, from the last one down; then again.
-    let (&first, others) = subject.test.nodes.split_first().expect("a rack has nodes");
+    let (&first, others) = test.nodes.split_first().expect("a rack has nodes");
     let others = others.iter().rev().copied().cycle().take(count.into());
     let mut consumers: Vec<_> = others.collect();
     consumers.resize(count.into(), first);
     let ends = (vec![first], consumers);
-    let config = &subject.test.config;
-    let plan = plan(args, config, shape, ends, bytes_default(args))?;
-    let Compared { ran, memcpy, .. } = subject.compare(&plan, subject.rounds(&plan))?;
-    let (share, all) = (f64::from(count), gigabytes(&ran.0, plan.item_size));
+    let plan = plan(args, &test.config, shape, ends, bytes_default(args))?;
+    let found = compare(&test, &plan, rounds(args, &plan))?;
+    let (measured, memcpy) = (found.measured, found.memcpy);
+    let (share, all) = (f64::from(count), gigabytes(&measured, plan.item_size));
     let more = json!({
         "memcpy_gigabytes_per_s": memcpy,
         "ratio_to_memcpy": memcpy.map(|memcpy| ratio(all, memcpy)),
         "consumer_gigabytes_per_s": all / share,
         "memcpy_share_gigabytes_per_s": memcpy.map(|memcpy| memcpy / share),
     });
-    subject.finish(&plan, ran, more)
+    finish(test, &plan, &measured, more)
 }

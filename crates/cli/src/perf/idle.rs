@@ -7,8 +7,6 @@ use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
 use crate::perf::args::PerfArgs;
-use crate::programs::RealRack;
-use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
 use rackweave_rack::hosted::HostedRack;
 use serde_json::json;
@@ -23,17 +21,6 @@ const NAP: Duration = Duration::from_millis(100);
 /// The parameters of the silent flow.
 const ITEM_BYTES: u32 = 1024;
 const RING_BYTES: u32 = 1 << 20;
-
-/// The CPU time of a rack, of all its processes together.
-#[derive(Clone, Debug)]
-struct Idle {
-    /// Left alone: only its own threads run.
-    percent_of_a_core: f64,
-    /// While a consumer waits.
-    percent_of_a_core_waiting: f64,
-    /// Whether the flow delivered nothing.
-    is_silent: bool,
-}
 
 /// CPU time so far of all threads of a process, by its folder in /proc, in nanoseconds.
 fn cpu_nanos(process: &str) -> Result<u64, CliError> {
@@ -52,12 +39,10 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             text => text.map_err(unreadable)?,
         };
-        let first = text
-            .split_whitespace()
-            .next()
-            .and_then(|word| word.parse::<u64>().ok());
-        nanos +=
-            first.ok_or_else(|| CliError::run(format!("{tasks}/*/schedstat makes no sense")))?;
+        let first = text.split_whitespace().next();
+        let first = first.and_then(|word| word.parse::<u64>().ok());
+        let unclear = || CliError::run(format!("{tasks}/*/schedstat makes no sense"));
+        nanos += first.ok_or_else(unclear)?;
     }
     Ok(nanos)
 }
@@ -72,15 +57,30 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
     let rack = test.real_rack()?;
-    let ends = (test.nodes[0], test.last());
     let processes = processes(&test)?;
+    let flow = rack
+        .flow(&[test.nodes[0]], &[test.last()])
+        .item_bytes(ITEM_BYTES)
+        .ring_bytes(RING_BYTES)
+        .build()?;
+    let mut consumer = flow.take_consumer(0)?;
     let progress = &mut test.progress;
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
-    let idle = measured((&rack, ends, &processes), span, globals, &mut tick)?;
-    test.verified = idle.is_silent;
+    // Left alone: only its own threads run.
+    let alone = measure(&processes, span, |until| nap(until, globals, &mut tick))?;
+    let mut is_silent = true;
+    let waiting = measure(&processes, span, |until| {
+        let mut patience = Patience::new(rack.driver());
+        while Instant::now() < until && !globals.interrupt.is_set() {
+            is_silent &= consumer.peek(1) == Taken::Empty;
+            patience.wait(false);
+            tick();
+        }
+    })?;
+    test.verified = is_silent;
     test.finish(&json!({
-        "percent_of_a_core": idle.percent_of_a_core,
-        "percent_of_a_core_waiting": idle.percent_of_a_core_waiting,
+        "percent_of_a_core": alone,
+        "percent_of_a_core_waiting": waiting,
         "elapsed_s": start.elapsed().as_secs_f64(),
     }))
 }
@@ -96,35 +96,6 @@ fn processes(test: &TestRun<'_>) -> Result<Vec<String>, CliError> {
         all.extend(others.map(|pid| pid.to_string()));
     }
     Ok(all)
-}
-
-fn measured(
-    (rack, (from, to), processes): (&RealRack, (NodeId, NodeId), &[String]),
-    span: Duration,
-    globals: &Globals,
-    tick: &mut dyn FnMut(),
-) -> Result<Idle, CliError> {
-    let flow = rack
-        .flow(&[from], &[to])
-        .item_bytes(ITEM_BYTES)
-        .ring_bytes(RING_BYTES)
-        .build()?;
-    let mut consumer = flow.take_consumer(0)?;
-    let percent_of_a_core = measure(processes, span, |until| nap(until, globals, tick))?;
-    let mut is_silent = true;
-    let percent_of_a_core_waiting = measure(processes, span, |until| {
-        let mut patience = Patience::new(rack.driver());
-        while Instant::now() < until && !globals.interrupt.is_set() {
-            is_silent &= consumer.peek(1) == Taken::Empty;
-            patience.wait(false);
-            tick();
-        }
-    })?;
-    Ok(Idle {
-        percent_of_a_core,
-        percent_of_a_core_waiting,
-        is_silent,
-    })
 }
 
 /// Sleeps until `until`.
@@ -150,9 +121,6 @@ fn measure(
     let (before, begun) = (spent()?, Instant::now());
     pass(begun + span);
     let (elapsed, after) = (begun.elapsed(), spent()?);
-    Ok(100.0
-        * ratio(
-            after.saturating_sub(before) as f64,
-            elapsed.as_nanos() as f64,
-        ))
+    let used = after.saturating_sub(before) as f64;
+    Ok(100.0 * ratio(used, elapsed.as_nanos() as f64))
 }

@@ -91,8 +91,8 @@ impl Asker<'_> {
         loop {
             while self.asked.len() < self.window {
                 let key = self.keys.apply(self.zipf.sample(&mut self.rng));
-                let begun = self.connection.begin(&Op::Get { key });
-                self.asked.insert(begun.map_err(CliError::run)?, key);
+                let ticket = self.connection.begin(&Op::Get { key })?;
+                self.asked.insert(ticket, key);
             }
             let before = self.lookups;
             while let Some(reply) = self.connection.poll() {
@@ -102,7 +102,7 @@ impl Asker<'_> {
                 self.lookups += 1;
             }
             if let Some(error) = self.connection.service().take_network_error() {
-                return Err(CliError::run(error));
+                return Err(error.into());
             }
             if done(node.now(), self.plans()) || self.globals.interrupt.is_set() {
                 return Ok(());
@@ -223,7 +223,7 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
         half_life: every * 2,
         ..AdapterConfig::default()
     };
-    let index = options.spec(&test.config).map_err(CliError::run)?;
+    let index = options.spec(&test.config)?;
     let bytes = index.endpoints[0].tree.bytes();
     test.config.memory_limit = test.config.memory_limit.max(bytes + (64 << 20));
     let rack: Rack = match test.args.simulated {
@@ -233,10 +233,8 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
             .build()?,
         false => (*test.real_rack()?).clone(),
     };
-    let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
-    let service = service.map_err(CliError::run)?;
-    let loaded = service.load((0..records).map(|key| (key, value_of(key))));
-    loaded.map_err(CliError::run)?;
+    let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt))?;
+    service.load((0..records).map(|key| (key, value_of(key))))?;
     Ok(service)
 }
 
@@ -262,13 +260,12 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         },
         ..IndexClientConfig::default()
     };
-    let connection = service.connect_with(test.nodes[0], client);
     let mut rng = Rng::new(test.config.seed).fork("index shift");
     let mut asker = Asker {
-        connection: connection.map_err(CliError::run)?,
+        connection: service.connect_with(test.nodes[0], client)?,
         globals,
         keys: Scatter::new(records, rng.next_u64()),
-        zipf: Zipf::new(records, THETA).map_err(CliError::run)?,
+        zipf: Zipf::new(records, THETA)?,
         window: window.into(),
         asked: HashMap::new(),
         lookups: 0,

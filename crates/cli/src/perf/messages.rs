@@ -5,15 +5,14 @@ use super::flow::SLICE;
 use super::report::{self, per_second};
 use super::test_run::TestRun;
 use crate::amount::Amount;
-use crate::capture::CaptureReport;
 use crate::globals::Globals;
+use crate::latency::latency;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::programs::{self, End, Group, Queue, Watch};
 use crate::report::{joined, without_nulls};
 use crate::verbs::initiator::{Initiator, Kind, Responder};
-use crate::verbs::pair::{Pair, Shape, Whose};
-use crate::verbs::{FarFound, NearFound};
+use crate::verbs::pair::{Pair, Shape};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{Rack, RackConfig};
@@ -21,25 +20,15 @@ use rackweave_verbs::Mtu;
 use serde_json::{Value, json};
 
 /// The parameters of a test, with defaults applied.
-pub struct MessagePlan {
+struct MessagePlan {
     /// What to post.
-    pub kind: Kind,
+    kind: Kind,
     /// Sizes and numbers.
-    pub shape: Shape,
+    shape: Shape,
     /// How much to post.
-    pub amount: Amount,
+    amount: Amount,
     /// The posting node, and the other node.
-    pub nodes: (NodeId, NodeId),
-}
-
-/// The measurements.
-pub struct Measured {
-    /// Results of the posting node.
-    pub near: NearFound,
-    /// Results of the other node.
-    pub far: FarFound,
-    /// Utilization of the link to the node that received the data.
-    pub link_utilisation: Option<f64>,
+    nodes: (NodeId, NodeId),
 }
 
 /// Runs the test of atomics.
@@ -67,9 +56,7 @@ pub fn run(
     let mut test = TestRun::on_any_rack(args, globals, 1)?;
     let plan = MessagePlan::new(&test, kind, is_latency)?;
     plan.check(&test.config)?;
-    let (measured, capture) = measure(&plan, &mut test)?;
-    test.verified = plan.verify(&measured);
-    let found = plan.found(&test.config, &measured, capture);
+    let found = plan.measure(&mut test)?;
     test.finish(&found)
 }
 
@@ -97,7 +84,7 @@ impl MessagePlan {
             },
         };
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
-        let amount = Amount::of((args.iterations, args.duration), default)?;
+        let amount = Amount::of(args, default)?;
         Ok(Self {
             kind,
             shape,
@@ -134,28 +121,21 @@ impl MessagePlan {
         Ok(())
     }
 
-    fn attributes(&self, config: &RackConfig, simulated: bool) -> PairAttributes {
-        PairAttributes {
+    /// Sets up the pair of nodes and fills the buffers.
+    fn pair(&self, rack: &Rack, config: &RackConfig, simulated: bool) -> Result<Pair, CliError> {
+        let attributes = PairAttributes {
             mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
-            timeout: if simulated {
-                Duration::from_millis(1)
-            } else {
-                Duration::from_millis(67)
+            timeout: match simulated {
+                true => Duration::from_millis(1),
+                false => Duration::from_millis(67),
             },
             rnr_retries: 7,
             ..PairAttributes::default()
-        }
-    }
-
-    /// Sets up the pair of nodes and fills the buffers.
-    ///
-    /// # Errors
-    /// If a node lacks resources.
-    pub fn pair(&self, rack: &Rack, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
-        let attributes = self.attributes(config, sim);
+        };
         let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
-        pair.near.fill(self.kind, Whose::Near, config.seed);
-        pair.far.fill(self.kind, Whose::Far, config.seed);
+        let is_pushed = matches!(self.kind, Kind::Write | Kind::Send);
+        pair.near.fill(is_pushed, config.seed);
+        pair.far.fill(self.kind == Kind::Read, config.seed);
         Ok(pair)
     }
 
@@ -175,28 +155,41 @@ impl MessagePlan {
         Ok(ends)
     }
 
-    /// Whether all data is in its place.
-    fn verify(&self, measured: &Measured) -> bool {
-        let Measured { near, far, .. } = measured;
-        let completed: u64 = near.completed.iter().sum();
-        let arrived = far.received.is_none_or(|count| count == completed);
-        let right = if self.kind.is_atomic() {
-            far.words_are_right
-        } else {
-            near.digest == far.digest
+    /// Measures on the rack of the test, and checks that all data is in its place.
+    fn measure(&self, test: &mut TestRun<'_>) -> Result<Value, CliError> {
+        let (args, config, shape) = (test.args, &test.config, &self.shape);
+        let mut rack = test.own_rack()?;
+        let pair = self.pair(&rack, config, args.simulated)?;
+        let recording = rack.record(args.capture.as_deref())?;
+        let ends = self.ends(&rack, &pair)?;
+        let queue_pairs = u64::from(shape.queue_pairs);
+        let progress = &mut test.progress;
+        let mut set = |completed, now| {
+            progress.set(|| self.amount.fraction(completed / queue_pairs, now));
         };
-        near.is_sound && completed > 0 && arrived && right
-    }
-
-    fn found(
-        &self,
-        config: &RackConfig,
-        measured: &Measured,
-        capture: Option<CaptureReport>,
-    ) -> Value {
-        let (near, shape) = (&measured.near, &self.shape);
+        let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
+        let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
+        let capture = rack.recorded(recording)?;
+        ran?;
+        let near = ends.iter().find_map(End::sink).expect("one end posts");
+        let completed = near.completed();
+        let messages: u64 = completed.iter().sum();
+        let mut responders = ends.iter().filter_map(End::source);
+        let have_arrived = responders.all(|far| far.received == messages);
+        let is_right = match self.kind.is_atomic() {
+            true => pair.far.words_are(shape, &completed),
+            false => pair.is_alike(shape, &completed),
+        };
+        test.verified = near.is_sound && messages > 0 && have_arrived && is_right;
+        let receiving = match self.kind {
+            Kind::Read => self.nodes.0,
+            _ => self.nodes.1,
+        };
+        let link = rack
+            .simulated()
+            .and_then(|rack| rack.link_report(receiving));
+        let picos = near.last.max(1) as f64 * 1e3;
         let name = |node: NodeId| &config.node[usize::from(node.0)].name;
-        let messages: u64 = near.completed.iter().sum();
         let bytes = messages * u64::from(shape.size);
         let gigabytes_per_s = per_second(bytes, near.last) / 1e9;
         let parameters = json!({
@@ -213,53 +206,12 @@ impl MessagePlan {
             "bytes": bytes,
             "gigabytes_per_s": gigabytes_per_s,
             "gigabits_per_s": gigabytes_per_s * 8.0,
-            "latency_ns": near.latency_ns,
-            "link_utilisation": measured.link_utilisation,
+            "latency_ns": latency(&near.histogram),
+            // Of the link to the node that received the data.
+            "link_utilisation": link.map(|it| it.from_switch.link.busy_picos as f64 / picos),
             "capture": capture,
         });
         let rate = report::rate("messages", messages, near.last);
-        without_nulls(joined([parameters, rate, more]))
+        Ok(without_nulls(joined([parameters, rate, more])))
     }
-}
-
-/// Measures on the rack of the test.
-fn measure(
-    plan: &MessagePlan,
-    test: &mut TestRun<'_>,
-) -> Result<(Measured, Option<CaptureReport>), CliError> {
-    let (args, config) = (test.args, &test.config);
-    let mut rack = test.own_rack()?;
-    let pair = plan.pair(&rack, config, args.simulated)?;
-    let recording = rack.record(args.capture.as_deref())?;
-    let ends = plan.ends(&rack, &pair)?;
-    let queue_pairs = u64::from(plan.shape.queue_pairs);
-    let progress = &mut test.progress;
-    let mut set = |completed, now| {
-        progress.set(|| plan.amount.fraction(completed / queue_pairs, now));
-    };
-    let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
-    let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
-    let capture = rack.recorded(recording)?;
-    ran?;
-    let initiator = ends.iter().find_map(End::sink).expect("one end posts");
-    let near = initiator.found(&pair.near);
-    let responder = ends.iter().find_map(End::source);
-    let far = FarFound::new(responder, &plan.shape, &pair.far, &near.completed);
-    let receiving = match plan.kind {
-        Kind::Read => plan.nodes.0,
-        _ => plan.nodes.1,
-    };
-    let link = rack
-        .simulated()
-        .and_then(|rack| rack.link_report(receiving));
-    let link_utilisation = link
-        .map(|report| report.from_switch.link.busy_picos as f64 / (near.last.max(1) as f64 * 1e3));
-    Ok((
-        Measured {
-            near,
-            far,
-            link_utilisation,
-        },
-        capture,
-    ))
 }

@@ -1,52 +1,16 @@
 //! The report of a measurement. The fields are described in docs/JSON.md.
 
 use super::args::Test;
-use crate::globals::Globals;
-use crate::mode::{EMBEDDED, HOSTED, NO_RACK};
-use crate::outcome::{CliError, Verdict};
-use crate::output;
-use crate::report::{Text, joined, object};
+use crate::mode::{EMBEDDED, NO_RACK};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::NodeConfig;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Prints the results of `test`, an object, on a rack of `config` of the kind `rack`.
-///
-/// # Errors
-/// If standard output cannot be written.
-pub fn finish(
-    globals: &Globals,
-    test: &Test,
-    (rack, config): (&'static str, &RackConfig),
-    verified: bool,
-    found: &Value,
-) -> Result<Verdict, CliError> {
-    let hosted = config.hosted();
-    let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
-    let links = (rack == HOSTED).then(|| config.node.iter().map(link).collect());
-    let head = json!({
-        "test": test.name,
-        "rack": rack,
-        "seed": config.seed,
-        "driver_threads": if rack == EMBEDDED { config.driver_threads } else { 0 },
-    });
-    let heading = heading(test, (rack, config), links.as_ref());
-    let links = links.map_or(Value::Null, |links| json!({ "links": links }));
-    let end = json!({"verified": verified, "interrupted": globals.interrupt.is_set()});
-    let report = joined([head, links, end, found.clone()]);
-    output::print_as(globals, "perf", &report, |report| {
-        let text = Text::new(object(report));
-        text.titled(heading, &HEAD).to_string()
-    })?;
-    Ok(Verdict::of(verified))
-}
-
 /// What the heading has.
-const HEAD: [&str; 5] = ["test", "rack", "seed", "driver_threads", "links"];
+pub const HEAD: [&str; 5] = ["test", "rack", "seed", "driver_threads", "links"];
 
 /// The test, and its rack.
-fn heading(
+pub fn heading(
     test: &Test,
     (rack, config): (&'static str, &RackConfig),
     links: Option<&BTreeMap<String, &'static str>>,

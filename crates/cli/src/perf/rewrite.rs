@@ -4,7 +4,6 @@
 use super::report::{per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::mode::NO_RACK;
 use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
 use crate::switch_shape::{self, SWITCH_MAC};
@@ -97,7 +96,7 @@ impl Bench {
             ..SwitchConfig::default()
         };
         let budget = Budget::Software { bytes: usize::MAX };
-        let switch = Switch::load(program, budget, size).map_err(CliError::run)?;
+        let switch = Switch::load(program, budget, size)?;
         let mut bench = Self {
             switch,
             memory,
@@ -122,9 +121,7 @@ impl Bench {
         for (id, kind) in [(source, LaneKind::Source), (target, LaneKind::Target)] {
             let at = usize::from(id.0);
             let lane = lane(id.0 as u8, kind, mtu);
-            engine
-                .connect(id, SWITCH_QPN[at], Psn::new(7), lane)
-                .map_err(CliError::run)?;
+            engine.connect(id, SWITCH_QPN[at], Psn::new(7), lane)?;
         }
         let start = Start {
             source,
@@ -141,7 +138,7 @@ impl Bench {
             .inject(Instant::ZERO, Task::Engine(EngineTask::Start(start)));
         let read = self.switch.poll_transmit(PortId(0));
         let read = read.ok_or_else(|| CliError::run("the switch sends no READ"))?;
-        let read = Headers::of(&read).map_err(CliError::run)?;
+        let read = Headers::of(&read)?;
         for index in 0..FRAGMENTS {
             let payload = block.reference(u64::from(index * mtu), mtu);
             let payload = Payload::Region(payload.expect("the block is as long as the transfer"));
@@ -207,7 +204,7 @@ impl Bench {
 /// # Errors
 /// If the configuration is invalid.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::new(args, globals, NO_RACK, TURNS)?;
+    let mut test = TestRun::without_rack(args, globals, TURNS)?;
     let span = test.part(2.0, 2 * TURNS);
     let sizes = [256, 4096];
     let mut benches = sizes

@@ -11,7 +11,7 @@ use crate::globals::Globals;
 use crate::latency::{self, latency};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{Clock, End, Group, Port, Program, Turn};
+use crate::programs::{self, Clock, End, Group, Port, Program, Turn};
 use crate::report::joined;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
@@ -124,9 +124,8 @@ impl Program for Caller {
         if self.now >= self.span {
             return Ok(Turn::Ended);
         }
-        self.begin().map_err(CliError::run)?;
-        let moved = self.advance(port.node()?, port.clock());
-        let moved = moved.map_err(CliError::run)?;
+        self.begin()?;
+        let moved = self.advance(port.node()?, port.clock())?;
         Ok(Turn::Waits { moved })
     }
 }
@@ -162,20 +161,17 @@ fn connected_client(
     config: ClientConfig,
 ) -> Result<Client, CliError> {
     let (node, server_node) = (rack.node_at(near), rack.node_at(far));
-    let made = node.with(|nic| {
+    let client = node.with(|nic| {
         let pd = nic.create_pd();
         Client::new(nic, rack.memory(), pd, config)
-    });
-    let client = made.map_err(CliError::run)?;
-    let accepted = server_node.with(|nic| server.accept(nic));
-    let far_qpn = accepted.map_err(CliError::run)?;
+    })?;
+    let far_qpn = server_node.with(|nic| server.accept(nic))?;
     let attributes = PairAttributes {
         mtu: Mtu::from_bytes(rack.config().nic.mtu).unwrap_or_default(),
         ..PairAttributes::default()
     };
     rack.connect((near, client.qpn()), (far, far_qpn), &attributes)?;
-    let opened = server_node.with(|nic| server.connected(nic, far_qpn));
-    opened.map_err(CliError::run)?;
+    server_node.with(|nic| server.connected(nic, far_qpn))?;
     Ok(client)
 }
 
@@ -194,11 +190,10 @@ fn ends(
         batch_bytes,
         ..defaults
     };
-    let made = rack.node_at(far).with(|nic| {
+    let mut server = rack.node_at(far).with(|nic| {
         let pd = nic.create_pd();
         Server::new(nic, rack.memory(), pd, server_config)
-    });
-    let mut server = made.map_err(CliError::run)?;
+    })?;
     let client_config = ClientConfig {
         window,
         payload_max: server_config.payload_max,
@@ -242,7 +237,9 @@ fn measure(
         _ => groups.into(),
     };
     let (mut callers, mut served) = (Vec::new(), None);
-    for end in test.drive(rack, groups, Wish::Stop)? {
+    let (ends, ran) = programs::drive(&rack, groups, Wish::Stop, test.globals);
+    ran?;
+    for end in ends {
         match end {
             End::Sink(caller) => callers.push(caller),
             End::Source(server) => served = Some(*server.0.counters()),
@@ -257,11 +254,8 @@ fn measure(
     let inline = all(|caller| caller.client.counters().messages_inline) + served.messages_inline;
     let nanos = callers.iter().map(|caller| caller.now).max().unwrap_or(0);
     let mut histogram = latency::histogram();
-    for its in callers
-        .iter()
-        .filter_map(|caller| caller.histogram.as_ref())
-    {
-        histogram.add(its).map_err(CliError::run)?;
+    for its in callers.iter().filter_map(|it| it.histogram.as_ref()) {
+        histogram.add(its)?;
     }
     test.step(callers.iter().all(|caller| caller.is_sound) && calls > 0);
     let per_message = json!({

@@ -12,14 +12,14 @@ use crate::latency::{self, latency};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::perf::args::PerfArgs;
-use crate::programs::{End, Port, Program, Turn};
+use crate::programs::{self, End, Port, Program, RealRack, Turn};
 use core::ops::Range;
 use hdrhistogram::Histogram;
+use rackweave_base::NodeId;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
@@ -29,22 +29,11 @@ const REQUESTS_MAX: u32 = 16;
 /// Polls between two readings of the clock.
 const ROUNDS_PER_LOOK: u32 = 64;
 
-/// Measurements: three of each kind.
-const MEASUREMENTS: u32 = 3 * KINDS.len() as u32;
-
-/// The kinds of sequencers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Switch,
-    OneSided,
-    Rpc,
-}
-
-const KINDS: [Kind; 3] = [Kind::Switch, Kind::OneSided, Kind::Rpc];
+/// Measurements: three of each of three kinds.
+const MEASUREMENTS: u32 = 3 * 3;
 
 /// A client that draws numbers, as a program.
-pub struct Drawer {
+struct Drawer {
     client: AttachedSequencer,
     /// Calls in flight.
     calls: u32,
@@ -62,29 +51,6 @@ pub struct Drawer {
     ended: u64,
 }
 
-impl Drawer {
-    /// A client that keeps this many calls in flight for a while.
-    pub fn new(client: AttachedSequencer, calls: u32, span: Duration) -> Self {
-        Self {
-            client,
-            calls,
-            left: calls,
-            span: span.as_nanos() as u64,
-            is_over: false,
-            rounds: 0,
-            drawn: Vec::new(),
-            begun: 0,
-            histogram: latency::histogram(),
-            ended: 0,
-        }
-    }
-
-    /// Its client, the drawn ranges, and when it ended.
-    pub fn into_parts(self) -> (AttachedSequencer, Vec<Range<u64>>, u64) {
-        (self.client, self.drawn, self.ended)
-    }
-}
-
 impl Program for Drawer {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         let (node, clock, is_timed) = (port.node()?, port.clock(), self.calls == 1);
@@ -96,7 +62,7 @@ impl Program for Drawer {
             self.begun = clock.now();
         }
         while self.left > 0 && !self.is_over {
-            self.client.begin(1).map_err(CliError::run)?;
+            self.client.begin(1)?;
             self.left -= 1;
         }
         let before = self.left;
@@ -105,7 +71,7 @@ impl Program for Drawer {
             // Time stands still, so that nothing times out.
             while let Some(done) = client.poll(rackweave_base::Instant::ZERO, nic) {
                 *left += 1;
-                let range = done.result.map_err(CliError::run)?;
+                let range = done.result?;
                 match drawn.last_mut() {
                     Some(last) if last.end == range.start => last.end = range.end,
                     _ => drawn.push(range),
@@ -144,11 +110,84 @@ impl Program for Serving {
     }
 }
 
+/// What clients drew.
+pub struct Drawn {
+    /// How many numbers; or the first that is missing or duplicated, in words.
+    pub numbers: Result<u64, String>,
+    /// Until the last client ended.
+    pub nanos: u64,
+    /// Latencies of calls, if there is one at a time.
+    histogram: Histogram<u64>,
+}
+
+impl Drawn {
+    /// Numbers per second.
+    pub fn rate(&self) -> f64 {
+        per_second(self.count(), self.nanos)
+    }
+
+    /// The number of numbers, zero if they are wrong.
+    pub fn count(&self) -> u64 {
+        self.numbers.as_ref().copied().unwrap_or(0)
+    }
+}
+
+/// Lets a client on each of these nodes keep `calls` calls to a sequencer in flight for `span`,
+/// each in its own thread, and checks all numbers. A server has the last node of the rack. `demo`
+/// uses it, too.
+///
+/// # Errors
+/// If switch or nodes have no capacity, or a connection fails.
+pub fn draw(
+    (rack, globals): (&RealRack, &Globals),
+    clients: &[NodeId],
+    placement: SequencerPlacement,
+    (calls, shape): (u32, SequencerConfig),
+    span: Duration,
+) -> Result<Drawn, CliError> {
+    let service = SequencerService::with(rack, &SequencerOptions::new(placement))?;
+    let mut groups = Vec::new();
+    for &node in clients {
+        let drawer = Drawer {
+            client: service.client(node, shape)?,
+            calls,
+            left: calls,
+            span: span.as_nanos() as u64,
+            is_over: false,
+            rounds: 0,
+            drawn: Vec::new(),
+            begun: 0,
+            histogram: latency::histogram(),
+            ended: 0,
+        };
+        groups.push(vec![(node, End::Sink(drawer))]);
+    }
+    if let (Some(group), Some(&far)) = (groups.first_mut(), rack.nodes().last()) {
+        group.push((far, End::Source(Serving(service.clone()))));
+    }
+    let (mut drawn, mut nanos, mut histogram) = (Vec::new(), 0, latency::histogram());
+    let (ends, ran) = programs::drive(rack, groups, Wish::Finish, globals);
+    for end in ends {
+        if let End::Sink(drawer) = end {
+            service.release(drawer.client);
+            drawn.extend(drawer.drawn);
+            nanos = nanos.max(drawer.ended);
+            histogram.add(&drawer.histogram)?;
+        }
+    }
+    ran?;
+    Ok(Drawn {
+        numbers: each_once(drawn),
+        nanos,
+        histogram,
+    })
+}
+
 /// Checks that all numbers from zero on were drawn, each once. Returns their number.
 ///
 /// # Errors
 /// The first number that is missing or duplicated, in words.
-pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, String> {
+fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, String> {
     let mut all: Vec<_> = drawn.into_iter().collect();
     all.sort_unstable_by_key(|range| range.start);
     let mut next = 0;
@@ -162,44 +201,6 @@ pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, Str
         next = range.end;
     }
     Ok(next)
-}
-
-/// The results of a measurement.
-struct Found {
-    ranges: u64,
-    nanos: u64,
-    histogram: Histogram<u64>,
-}
-
-/// Keeps `calls` calls to a sequencer in flight for a while, on its own rack.
-fn draw(
-    test: &mut TestRun<'_>,
-    kind: Kind,
-    (calls, shape): (u32, SequencerConfig),
-) -> Result<Found, CliError> {
-    let rack = test.real_rack()?;
-    let (near, far) = (test.nodes[0], test.last());
-    let placement = match kind {
-        Kind::Switch => SequencerPlacement::Switch,
-        Kind::OneSided => SequencerPlacement::Memory(far),
-        Kind::Rpc => SequencerPlacement::Server(CounterServerSpec::new(far)),
-    };
-    let options = SequencerOptions::new(placement);
-    let service = SequencerService::with(&rack, &options).map_err(CliError::run)?;
-    let client = service.client(near, shape).map_err(CliError::run)?;
-    let drawer = Drawer::new(client, calls, test.part(4.5, MEASUREMENTS));
-    let server = Serving(service);
-    let ends = vec![(near, End::Sink(drawer)), (far, End::Source(server))];
-    let ends = test.drive(rack, vec![ends], Wish::Finish)?;
-    let drawer = ends.iter().find_map(End::sink);
-    let drawer = drawer.expect("it is one of the programs");
-    let ranges = each_once(drawer.drawn.iter().cloned()).unwrap_or(0);
-    test.step(ranges > 0);
-    Ok(Found {
-        ranges,
-        nanos: drawer.ended,
-        histogram: drawer.histogram.clone(),
-    })
 }
 
 /// Runs the test.
@@ -223,18 +224,32 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         requests_max: REQUESTS_MAX,
         ..SequencerConfig::default()
     };
-    let rate = |found: &Found| report::rate("ranges", found.ranges, found.nanos);
-    let per_s = |found: &Found| per_second(found.ranges, found.nanos);
+    let (near, far) = (test.nodes[0], test.last());
+    let span = test.part(4.5, MEASUREMENTS);
+    let rate = |drawn: &Drawn| report::rate("ranges", drawn.count(), drawn.nanos);
     let mut kinds = Vec::new();
-    for kind in KINDS {
-        let combined = draw(&mut test, kind, (calls, SequencerConfig::default()))?;
-        let single = draw(&mut test, kind, (REQUESTS_MAX, alone))?;
-        let one = draw(&mut test, kind, (1, alone))?;
+    for (kind, placement) in [
+        ("switch", SequencerPlacement::Switch),
+        ("one-sided", SequencerPlacement::Memory(far)),
+        (
+            "rpc",
+            SequencerPlacement::Server(CounterServerSpec::new(far)),
+        ),
+    ] {
+        let mut draw = |calls, shape| {
+            let on = (&test.real_rack()?, globals);
+            let drawn = draw(on, &[near], placement, (calls, shape), span)?;
+            test.step(drawn.count() > 0);
+            Ok::<_, CliError>(drawn)
+        };
+        let combined = draw(calls, SequencerConfig::default())?;
+        let single = draw(REQUESTS_MAX, alone)?;
+        let one = draw(1, alone)?;
         kinds.push(json!({
             "kind": kind,
             "combined": rate(&combined),
             "single": rate(&single),
-            "combined_to_single": ratio(per_s(&combined), per_s(&single)),
+            "combined_to_single": ratio(combined.rate(), single.rate()),
             "latency_ns": latency(&one.histogram),
         }));
     }

@@ -3,15 +3,16 @@
 use super::args::PerfArgs;
 use super::report;
 use crate::globals::Globals;
-use crate::mode::Mode;
+use crate::mode::{EMBEDDED, HOSTED, Mode, NO_RACK};
 use crate::outcome::{CliError, Verdict};
-use crate::patience::Wish;
-use crate::programs::{self, Group, OwnRack, Program, RealRack, Watch};
+use crate::output;
+use crate::programs::{OwnRack, RealRack};
 use crate::progress::Progress;
+use crate::report::{Text, joined, object};
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Places for guests that a test takes on a running rack.
@@ -37,18 +38,17 @@ pub struct TestRun<'a> {
 }
 
 impl<'a> TestRun<'a> {
-    /// A test of this many measurements on its own racks of this kind.
+    /// A test of this many measurements that needs no rack.
     ///
     /// # Errors
     /// If the configuration cannot be read or is invalid.
-    pub fn new(
+    pub fn without_rack(
         args: &'a PerfArgs,
         globals: &'a Globals,
-        rack: &'static str,
         steps: u32,
     ) -> Result<Self, CliError> {
         let config = globals.rack_config(&args.rack)?;
-        Ok(Self::of(args, globals, (rack, config), None, steps))
+        Ok(Self::of(args, globals, (NO_RACK, config), None, steps))
     }
 
     fn of(
@@ -80,22 +80,19 @@ impl<'a> TestRun<'a> {
     /// arguments name. A running rack is joined.
     ///
     /// # Errors
-    /// As for [`TestRun::new`], if flags contradict each other, or no rack runs.
+    /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack runs.
     pub fn on_any_rack(
         args: &'a PerfArgs,
         globals: &'a Globals,
         steps: u32,
     ) -> Result<Self, CliError> {
-        let mode = Mode::of(args.simulated, &args.rack, globals)?;
-        args.check_hosted(&mode)?;
-        let mut config = mode.config(&args.rack, globals)?;
-        let joined = match mode {
-            Mode::Hosted(_) => {
-                let count = args.nodes.map_or(GUESTS, usize::from);
-                Some(RealRack::join(&config, count, (&args.rack, globals))?)
-            }
-            Mode::Embedded | Mode::Simulated => None,
+        let (mode, mut config) = Mode::of(args.simulated, &args.rack, globals)?;
+        let join = || {
+            args.check_hosted()?;
+            let count = args.nodes.map_or(GUESTS, usize::from);
+            RealRack::join(&config, count, (&args.rack, globals))
         };
+        let joined = (mode == Mode::Hosted).then(join).transpose()?;
         config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
         if let (Some(nodes), None) = (args.nodes, &joined) {
             let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
@@ -117,7 +114,6 @@ impl<'a> TestRun<'a> {
         self.joined.is_some()
     }
 
-    /// The last node.
     pub fn last(&self) -> NodeId {
         self.nodes[self.nodes.len() - 1]
     }
@@ -145,23 +141,6 @@ impl<'a> TestRun<'a> {
         }
     }
 
-    /// Runs groups of programs on a rack of this test, each group on its own thread.
-    ///
-    /// # Errors
-    /// Those of the programs.
-    pub fn drive<P: Program + Send + 'static>(
-        &self,
-        rack: RealRack,
-        groups: Vec<Group<P>>,
-        if_interrupted: Wish,
-    ) -> Result<Vec<P>, CliError> {
-        let mut silent = |_, _| {};
-        let slice = rackweave_base::Duration::ZERO;
-        let mut watch = Watch::new(self.globals, if_interrupted, slice, &mut silent);
-        let (programs, ran) = programs::run(&mut rack.into(), groups, &mut watch);
-        ran.map(|()| programs)
-    }
-
     /// Whether the user wants to stop.
     pub fn is_interrupted(&self) -> bool {
         self.globals.interrupt.is_set()
@@ -175,13 +154,31 @@ impl<'a> TestRun<'a> {
         self.progress.set(|| f64::from(done) / f64::from(all));
     }
 
-    /// Prints the results, an object.
+    /// Prints the results, an object. The fields of the report are described in docs/JSON.md.
     ///
     /// # Errors
     /// If standard output cannot be written.
     pub fn finish(self, found: &Value) -> Result<Verdict, CliError> {
         drop(self.progress);
-        let on = (self.rack, &self.config);
-        report::finish(self.globals, self.args.test, on, self.verified, found)
+        let (test, rack, config, verified) =
+            (self.args.test, self.rack, &self.config, self.verified);
+        let hosted = config.hosted();
+        let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
+        let links = (rack == HOSTED).then(|| config.node.iter().map(link).collect());
+        let head = json!({
+            "test": test.name,
+            "rack": rack,
+            "seed": config.seed,
+            "driver_threads": if rack == EMBEDDED { config.driver_threads } else { 0 },
+        });
+        let heading = report::heading(test, (rack, config), links.as_ref());
+        let links = links.map_or(Value::Null, |links| json!({ "links": links }));
+        let end = json!({"verified": verified, "interrupted": self.globals.interrupt.is_set()});
+        let report = joined([head, links, end, found.clone()]);
+        output::print_as(self.globals, "perf", &report, |report| {
+            let text = Text::new(object(report));
+            text.titled(heading, &report::HEAD).to_string()
+        })?;
+        Ok(Verdict::of(verified))
     }
 }

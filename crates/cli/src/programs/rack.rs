@@ -9,7 +9,7 @@ use rackweave_base::NodeId;
 use rackweave_rack::testing::Taps;
 use rackweave_rack::{EmbeddedRack, Rack, RackConfig, SimulatedRack};
 use rackweave_verbs::Progress as Drive;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,17 +32,6 @@ impl Deref for RealRack {
     }
 }
 
-impl From<EmbeddedRack> for RealRack {
-    fn from(rack: EmbeddedRack) -> Self {
-        Self {
-            driver: rack.progress(),
-            nodes: rack.nodes_here().map(|node| node.id()).collect(),
-            rack: (*rack).clone(),
-            embedded: Some(rack),
-        }
-    }
-}
-
 impl RealRack {
     /// Builds an embedded rack; `top` and `stat` can observe it from now on.
     ///
@@ -51,7 +40,12 @@ impl RealRack {
     pub fn embedded(config: &RackConfig, globals: &Globals) -> Result<Self, CliError> {
         let rack = EmbeddedRack::new(config)?;
         globals.live.watch(rack.observer());
-        Ok(rack.into())
+        Ok(Self {
+            driver: rack.progress(),
+            nodes: rack.nodes_here().map(|node| node.id()).collect(),
+            rack: (*rack).clone(),
+            embedded: Some(rack),
+        })
     }
 
     /// Joins the running rack of `config` as `count` guests, or as the nodes that the user names;
@@ -105,21 +99,16 @@ impl RealRack {
         if self.embedded.is_some() {
             return self.driver.clone();
         }
-        let mut ids: Vec<NodeId> = nodes.collect();
-        ids.sort_unstable();
-        ids.dedup();
-        Arc::new(Everywhere(
-            ids.into_iter().map(|id| self.node_at(id)).collect(),
-        ))
+        let ids: BTreeSet<NodeId> = nodes.collect();
+        let nodes = ids.into_iter().map(|id| self.node_at(id));
+        Arc::new(Everywhere(nodes.collect()))
     }
 
     /// What switch 0 has counted.
     pub fn switch_counts(&self) -> BTreeMap<String, u64> {
-        let switches = self.statistics().switches;
-        let Some(first) = switches.into_iter().next() else {
-            return BTreeMap::new();
-        };
-        first.counters.into_iter().chain(first.drops).collect()
+        let first = self.statistics().switches.into_iter().next();
+        let counts = first.map(|first| first.counters.into_iter().chain(first.drops));
+        counts.into_iter().flatten().collect()
     }
 }
 
@@ -145,12 +134,6 @@ impl Deref for OwnRack {
 impl From<RealRack> for OwnRack {
     fn from(rack: RealRack) -> Self {
         Self::Real(rack)
-    }
-}
-
-impl From<EmbeddedRack> for OwnRack {
-    fn from(rack: EmbeddedRack) -> Self {
-        Self::Real(rack.into())
     }
 }
 

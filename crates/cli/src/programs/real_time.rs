@@ -3,7 +3,7 @@
 
 use super::{Port, Program, RoundClock, Turn};
 use crate::outcome::CliError;
-use crate::patience::{Patience, Wish};
+use crate::patience::Patience;
 use rackweave_rack::Node;
 use rackweave_verbs::Progress;
 
@@ -106,12 +106,6 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.rounds.is_multiple_of(ROUNDS)
     }
 
-    /// All programs.
-    pub fn programs(&self) -> impl Iterator<Item = &P> {
-        self.slots.iter().map(|slot| &slot.program)
-    }
-
-    /// All programs, mutable.
     pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut P> {
         self.slots.iter_mut().map(|slot| &mut slot.program)
     }
@@ -119,35 +113,6 @@ impl<'a, P: Program> RealTime<'a, P> {
     /// The programs, in the order in which they were added.
     pub fn into_programs(self) -> Vec<P> {
         self.slots.into_iter().map(|slot| slot.program).collect()
-    }
-
-    /// Takes turns until all programs have ended, or, for those that serve others, until a stop is
-    /// requested. `watch` is called periodically with the progress and the time.
-    ///
-    /// # Errors
-    /// Those of the programs.
-    pub fn run(
-        &mut self,
-        mut wish: impl FnMut() -> Wish,
-        mut watch: impl FnMut(u64, u64),
-    ) -> Result<(), CliError> {
-        let only_serves = self.is_over();
-        loop {
-            let round = self.round()?;
-            if self.is_over() && !only_serves {
-                break;
-            }
-            self.rest(round);
-            if self.is_due() {
-                watch(self.programs().map(Program::done).sum(), self.now());
-            }
-            match wish() {
-                Wish::GoOn => {}
-                Wish::Finish => self.programs_mut().for_each(Program::finish),
-                Wish::Stop => break,
-            }
-        }
-        self.drain()
     }
 
     /// Makes programs that serve others take what is left.

@@ -1,6 +1,6 @@
 //! Programs on a rack of any kind, on this thread.
 
-use super::{OwnRack, Port, Program, RealRack, RealTime, RoundClock, Turn};
+use super::{Group, OwnRack, Port, Program, RealRack, RealTime, RoundClock, Turn};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::patience::Wish;
@@ -8,6 +8,7 @@ use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::{Rack, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::Progress;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -39,14 +40,6 @@ impl<'a> Watch<'a> {
             slice,
             idle_max: None,
             progress,
-        }
-    }
-
-    fn wish(&self) -> Wish {
-        if self.globals.interrupt.is_set() {
-            self.if_interrupted
-        } else {
-            Wish::GoOn
         }
     }
 }
@@ -117,6 +110,8 @@ enum Kind<'r, P> {
 pub struct Session<'r, P> {
     kind: Kind<'r, P>,
     slice: Duration,
+    /// Whether it has no programs but servers, and so ends only on a wish.
+    only_serves: bool,
     /// Times of alarms in real time, in nanoseconds since the start.
     alarms: VecDeque<u64>,
 }
@@ -136,11 +131,25 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         Self {
             kind,
             slice,
+            only_serves: false,
             alarms: VecDeque::new(),
         }
     }
 
-    /// The rack.
+    /// The programs of one of several threads of a rack.
+    pub fn on_thread(rack: &'r RealRack, driver: &'r dyn Progress, group: Group<P>) -> Self {
+        let mut session = Self {
+            kind: Kind::Real(rack, RealTime::new(driver, false)),
+            slice: Duration::ZERO,
+            only_serves: group.iter().all(|(_, program)| program.is_server()),
+            alarms: VecDeque::new(),
+        };
+        for (node, program) in group {
+            session.add(node, program);
+        }
+        session
+    }
+
     pub fn rack(&self) -> &Rack {
         match &self.kind {
             Kind::Real(rack, _) => rack,
@@ -161,7 +170,6 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// Adds a program.
     pub fn add(&mut self, node: NodeId, program: P) {
         match &mut self.kind {
             Kind::Real(rack, programs) => programs.add(rack.node_at(node), program),
@@ -201,7 +209,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
             Kind::Real(_, programs) => programs.is_over(),
             Kind::Virtual { slots, .. } => slots.iter().all(|slot| slot.borrow().has_ended),
         };
-        have_ended && self.alarms.is_empty()
+        have_ended && self.alarms.is_empty() && !self.only_serves
     }
 
     /// Advances by a round in real time, or a slice of virtual time.
@@ -219,7 +227,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
                     self.alarms.pop_front();
                     return Ok(Advance::Alarm);
                 }
-                if !programs.is_over() || !self.alarms.is_empty() {
+                if !programs.is_over() || !self.alarms.is_empty() || self.only_serves {
                     programs.rest(round);
                 }
                 let is_due = programs.is_due();
@@ -280,11 +288,17 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// Runs all programs to their ends.
+    /// Runs all programs to their ends, or as wished. `progress` is called periodically with the
+    /// progress of the programs, and the time; `idle_max` is as in [`Watch`].
     ///
     /// # Errors
     /// Those of the programs, or if nothing progresses any more.
-    pub fn run(&mut self, watch: &mut Watch<'_>) -> Result<(), CliError> {
+    pub fn run(
+        &mut self,
+        wish: impl Fn() -> Wish,
+        idle_max: Option<Duration>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<(), CliError> {
         let (mut most, mut since) = (0, self.now());
         loop {
             match self.advance()? {
@@ -297,8 +311,8 @@ impl<'r, P: Program + 'static> Session<'r, P> {
                 }
                 Advance::Went { is_due: true } => {
                     let (done, now) = (self.done(), self.now());
-                    (watch.progress)(done, now);
-                    if let Some(idle_max) = watch.idle_max {
+                    progress(done, now);
+                    if let Some(idle_max) = idle_max {
                         if done > most {
                             (most, since) = (done, now);
                         } else if now - since > idle_max.as_nanos() {
@@ -310,7 +324,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
                 }
                 Advance::Went { is_due: false } | Advance::Alarm => {}
             }
-            match watch.wish() {
+            match wish() {
                 Wish::GoOn => {}
                 Wish::Finish => self.each(Program::finish),
                 Wish::Stop => break,

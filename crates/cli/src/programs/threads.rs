@@ -1,10 +1,11 @@
 //! Groups of programs, in real time each on its own thread.
 
-use super::{OwnRack, Program, RealRack, RealTime, Session, Watch};
+use super::{OwnRack, Program, RealRack, Session, Watch};
+use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rackweave_base::NodeId;
+use rackweave_base::{Duration, NodeId};
 
 /// Programs with their nodes.
 pub type Group<P> = Vec<(NodeId, P)>;
@@ -23,14 +24,31 @@ pub fn run<P: Program + Send + 'static>(
             for (node, program) in groups.into_iter().flatten() {
                 session.add(node, program);
             }
-            let ran = session.run(watch);
+            let (interrupt, if_interrupted) = (&watch.globals.interrupt, watch.if_interrupted);
+            let wish = || match interrupt.is_set() {
+                true => if_interrupted,
+                false => Wish::GoOn,
+            };
+            let ran = session.run(wish, watch.idle_max, &mut watch.progress);
             (session.into_programs(), ran)
         }
     }
 }
 
+/// As [`run`] in real time, without progress reports.
+pub fn drive<P: Program + Send + 'static>(
+    rack: &RealRack,
+    groups: Vec<Group<P>>,
+    if_interrupted: Wish,
+    globals: &Globals,
+) -> (Vec<P>, Result<(), CliError>) {
+    let mut silent = |_, _| {};
+    let mut watch = Watch::new(globals, if_interrupted, Duration::ZERO, &mut silent);
+    run(&mut rack.clone().into(), groups, &mut watch)
+}
+
 /// A program that fails ends all others; a group that only serves ends with the last other group.
-fn in_threads<P: Program + Send>(
+fn in_threads<P: Program + Send + 'static>(
     rack: &RealRack,
     groups: Vec<Group<P>>,
     watch: &mut Watch<'_>,
@@ -46,20 +64,18 @@ fn in_threads<P: Program + Send>(
     };
     let work = |group: Group<P>, done: &AtomicU64, watch: &mut dyn FnMut(u64)| {
         let driver = rack.driver_of(group.iter().map(|(node, _)| *node));
-        let mut programs = RealTime::new(&*driver, false);
         let only_serves = group.iter().all(|(_, program)| program.is_server());
-        for (node, program) in group {
-            programs.add(rack.node_at(node), program);
-        }
-        let ran = programs.run(
+        let mut session = Session::on_thread(rack, &*driver, group);
+        let ran = session.run(
             || wish(only_serves),
+            None,
             |now_done, now| {
                 done.store(now_done, Ordering::Relaxed);
                 watch(now);
             },
         );
         has_failed.fetch_or(ran.is_err(), Ordering::Relaxed);
-        (programs.into_programs(), ran)
+        (session.into_programs(), ran)
     };
     let (work, all_done) = (&work, &all_done);
     std::thread::scope(|scope| {
@@ -75,15 +91,9 @@ fn in_threads<P: Program + Send>(
         });
         is_over.store(true, Ordering::Relaxed);
         let (mut programs, mut ran) = (Vec::new(), Ok(()));
-        let joined = threads.into_iter().map(|thread| {
-            let failed = |_| {
-                (
-                    Vec::new(),
-                    Err(CliError::run("a thread of the run panicked")),
-                )
-            };
-            thread.join().unwrap_or_else(failed)
-        });
+        let panicked = || Err(CliError::run("a thread of the run panicked"));
+        let joined = threads.into_iter();
+        let joined = joined.map(|it| it.join().unwrap_or_else(|_| (Vec::new(), panicked())));
         for (its_programs, its) in joined.chain(here) {
             programs.extend(its_programs);
             ran = ran.and(its);

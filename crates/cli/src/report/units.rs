@@ -127,8 +127,11 @@ fn split(key: &str) -> (&str, Option<NumberUnit>) {
     found.or_else(of_bytes).unwrap_or((key, None))
 }
 
-/// The label of a key in text, and the unit of its numbers.
+/// The label of a key in text, and the unit of its numbers. A key with blanks is a title.
 pub fn label(key: &str) -> (String, Option<NumberUnit>) {
+    if key.contains(' ') {
+        return (key.to_owned(), None);
+    }
     let (rest, unit) = split(key);
     if rank(key).is_some() {
         return (rest.replace('_', "."), unit);

@@ -5,10 +5,11 @@ mod report;
 mod tests;
 
 use crate::globals::{Format, Globals};
+use crate::live::Snapshot;
 use crate::live::args::StatArgs;
 use crate::outcome::{CliError, Verdict};
+use crate::output;
 use crate::rack_source::{AskError, LookError, RackSource};
-use report::StatReport;
 use std::time::{Duration, Instant};
 
 /// Minimum interval between two snapshots: a command takes them no more often.
@@ -21,9 +22,12 @@ pub const INTERVAL_MIN: f64 = 0.25;
 pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let interval = args.interval.map(interval).transpose()?;
     let mut source = RackSource::of(args.pid, args.hosted, globals)?;
-    let first = source.look()?;
-    let mut report = StatReport::new(None, first, args.all);
-    crate::output::print(globals, "stat", &report)?;
+    let mut last = source.look()?;
+    let print = |before: Option<&Snapshot>, now: &Snapshot| {
+        let report = report::report(before, now, args.all);
+        output::print_as(globals, "stat", &report, report::text)
+    };
+    print(None, &last)?;
     let Some(interval) = interval else {
         return Ok(Verdict::Passed);
     };
@@ -38,11 +42,11 @@ pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
             Err(LookError::Ask(AskError::Ended(_))) => return Ok(Verdict::Passed),
             Err(error) => return Err(error.into()),
         };
-        report = StatReport::new(Some(&report.snapshot), now, args.all);
         if globals.args.format == Format::Text {
-            crate::output::line("")?;
+            output::line("")?;
         }
-        crate::output::print(globals, "stat", &report)?;
+        print(Some(&last), &now)?;
+        last = now;
         printed += 1;
     }
     Ok(Verdict::Passed)

@@ -3,48 +3,26 @@
 use crate::live::words::ANSWERS;
 use crate::live::{Change, Snapshot};
 use crate::report::{Text, object};
-use rackweave_rack::statistics::{Counters, RackStatistics};
-use serde::Serialize;
+use rackweave_rack::statistics::RackStatistics;
 use serde_json::{Value, json};
-use std::fmt;
 
-/// The counters of a command, and the activity since the preceding snapshot.
-#[derive(Serialize, Clone, Debug)]
-pub struct StatReport {
-    pub pid: u32,
-    pub version: String,
-    pub command: String,
-    pub phase: String,
-    pub phase_seconds: f64,
-    pub up_seconds: f64,
-    pub rack: Option<RackStatistics>,
-    /// None at the first snapshot.
-    pub change: Option<Change>,
-    /// The snapshot itself, for the next report.
-    #[serde(skip)]
-    pub snapshot: Snapshot,
-}
-
-impl StatReport {
-    /// A report of two snapshots; without counters that are zero, unless `all`.
-    pub fn new(before: Option<&Snapshot>, now: Snapshot, all: bool) -> Self {
-        let change = before.and_then(|before| Change::between(Some(before), &now));
-        let mut rack = now.rack.clone();
-        if let (Some(rack), false) = (&mut rack, all) {
-            hide_zeros(rack);
-        }
-        Self {
-            pid: now.pid,
-            version: now.version.clone(),
-            command: now.command.clone(),
-            phase: now.phase.clone(),
-            phase_seconds: now.phase_seconds,
-            up_seconds: now.up_seconds,
-            rack,
-            change,
-            snapshot: now,
-        }
+/// The counters of a command, and the activity since the snapshot `before`; without counters that
+/// are zero, unless `all`.
+pub fn report(before: Option<&Snapshot>, now: &Snapshot, all: bool) -> Value {
+    let mut rack = now.rack.clone();
+    if let (Some(rack), false) = (&mut rack, all) {
+        hide_zeros(rack);
     }
+    json!({
+        "pid": now.pid,
+        "version": now.version,
+        "command": now.command,
+        "phase": now.phase,
+        "phase_seconds": now.phase_seconds,
+        "up_seconds": now.up_seconds,
+        "rack": rack,
+        "change": before.and_then(|before| Change::between(Some(before), now)),
+    })
 }
 
 fn hide_zeros(rack: &mut RackStatistics) {
@@ -58,26 +36,20 @@ fn hide_zeros(rack: &mut RackStatistics) {
     all.for_each(|counters| counters.retain(|_, count| *count > 0));
 }
 
-impl fmt::Display for StatReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut found = object(self);
-        match &self.rack {
-            None => {
-                found.insert("rack".into(), "none at the moment".into());
-            }
-            Some(rack) => {
-                if let Some(pages) = &rack.pages {
-                    found["rack"]["pages"]["answers"] = answers(&pages.answers);
-                }
-            }
-        }
-        write!(f, "{}", Text::new(found))
+/// The report as text.
+pub fn text(report: &Value) -> String {
+    let mut found = object(report);
+    if found["rack"].is_null() {
+        found["rack"] = "none at the moment".into();
+    } else if found["rack"]["pages"].is_object() {
+        found["rack"]["pages"]["answers"] = answers(&report["rack"]["pages"]["answers"]);
     }
+    Text::new(found).to_string()
 }
 
 /// The replies of the page directory, with their shares of all requests and what they mean.
-fn answers(answers: &Counters) -> Value {
-    let count = |kind: &str| answers.get(kind).copied();
+fn answers(answers: &Value) -> Value {
+    let count = |kind: &str| answers[kind].as_u64();
     let one_each = ANSWERS.iter().filter(|(.., one)| *one);
     let whole: u64 = one_each.filter_map(|(kind, ..)| count(kind)).sum();
     let row = |&(kind, meaning, one): &(&str, &str, bool)| {

@@ -46,7 +46,7 @@ pub fn run(args: &TopArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Err(_) if args.wait => {}
         Err(error) => return Err(error.into()),
     }
-    let asking = Asking::start(source, interval, args.wait).map_err(CliError::run)?;
+    let asking = Asking::start(source, interval, args.wait)?;
     let terminal = ratatui::try_init();
     let mut terminal = terminal.map_err(|error| {
         ratatui::restore();

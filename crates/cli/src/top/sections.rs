@@ -87,9 +87,10 @@ pub fn sections(state: &State, width: usize) -> Vec<Section> {
 }
 
 /// `text` in this many characters, cut if necessary.
-fn cell(text: &str, width: usize) -> String {
+pub(super) fn cell(text: &str, width: usize) -> String {
+    let kept = width.saturating_sub(1);
     match text.chars().count() > width {
-        true => text.chars().take(width - 1).chain(['…']).collect(),
+        true => text.chars().take(kept).chain(['…']).collect(),
         false => text.to_owned(),
     }
 }

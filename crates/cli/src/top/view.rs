@@ -1,6 +1,6 @@
 //! Draws the screen, from state and size alone.
 
-use super::sections::{Section, sections};
+use super::sections::{Section, cell, sections};
 use super::state::{History, State, View};
 use crate::live::words::{clock, with_unit};
 use ratatui::Frame;
@@ -102,15 +102,7 @@ fn trouble(state: &State) -> Line<'static> {
 /// `left` and `right` at the ends of a line; `left` is cut if necessary.
 fn fill(left: &str, right: &str, width: usize) -> String {
     let room = width.saturating_sub(right.chars().count() + 2);
-    let cut: String = match left.chars().count() > room {
-        true => left
-            .chars()
-            .take(room.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
-        false => left.to_owned(),
-    };
-    format!("{cut:<room$}  {right}")
+    format!("{:<room$}  {right}", cell(left, room))
 }
 
 /// The most recent rates, as many as fit.

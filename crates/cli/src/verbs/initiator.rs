@@ -1,19 +1,17 @@
 //! The node that posts work, and the node that receives SENDs. They read no clock: the same code
 //! runs in real and in virtual time.
 
-use super::NearFound;
 use super::pair::{Shape, Side};
 use crate::amount::Amount;
-use crate::latency::{histogram, latency};
+use crate::latency::histogram;
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
-use rackweave_base::{Block, Qpn, Rkey};
+use rackweave_base::{Qpn, Rkey};
 use rackweave_verbs::{
     Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, WorkRequest,
 };
-use serde::{Deserialize, Serialize};
 
 /// Maximum number of completions taken at once.
 const POLL: usize = 256;
@@ -22,14 +20,10 @@ const POLL: usize = 256;
 const NUMBER_BITS: u32 = 48;
 
 /// What to post.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// RDMA READ.
     Read,
-    /// RDMA WRITE.
     Write,
-    /// SEND.
     Send,
     /// Fetch-and-add of one.
     FetchAdd,
@@ -38,7 +32,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is an atomic.
     pub fn is_atomic(self) -> bool {
         matches!(self, Kind::FetchAdd | Kind::CompareSwap)
     }
@@ -64,9 +57,12 @@ pub struct Initiator {
     closed: bool,
     under_way: u64,
     completed: u64,
-    histogram: Histogram<u64>,
-    last: u64,
-    is_sound: bool,
+    /// Latencies of messages.
+    pub histogram: Histogram<u64>,
+    /// When the last message completed, in nanoseconds since the start.
+    pub last: u64,
+    /// Whether completions were in order and atomics returned the right values.
+    pub is_sound: bool,
     completions: Vec<Completion>,
 }
 
@@ -171,31 +167,16 @@ impl Initiator {
         if self.kind.is_atomic() {
             // There is one word per queue pair, incremented each time: its old value is the number.
             let offset = self.shape.offset(index, number);
-            self.is_sound &= load(&self.local.block, offset) == number;
+            let word = self.local.block.word(offset as usize);
+            self.is_sound &= word.load(Ordering::Acquire) == number;
         }
         Ok(())
     }
 
-    /// Whether everything is done.
-    fn is_done(&self) -> bool {
-        self.closed && self.under_way == 0
+    /// Messages completed on each queue pair.
+    pub fn completed(&self) -> Vec<u64> {
+        self.senders.iter().map(|sender| sender.done).collect()
     }
-
-    /// Its results, with its buffers at `near`.
-    pub fn found(&self, near: &Side) -> NearFound {
-        let completed: Vec<u64> = self.senders.iter().map(|sender| sender.done).collect();
-        NearFound {
-            last: self.last,
-            is_sound: self.is_sound,
-            latency_ns: latency(&self.histogram),
-            digest: near.digest(&self.shape, &completed),
-            completed,
-        }
-    }
-}
-
-fn load(block: &Block, offset: u64) -> u64 {
-    block.word(offset as usize).load(Ordering::Acquire)
 }
 
 fn operation(kind: Kind, address: u64, rkey: Rkey, number: u64) -> Operation {
@@ -228,7 +209,8 @@ pub struct Responder {
     cq: CqId,
     /// Queue pairs, and how many receives were posted to each.
     receivers: Vec<(Qpn, u64)>,
-    received: u64,
+    /// Messages received so far.
+    pub received: u64,
     completions: Vec<Completion>,
 }
 
@@ -270,11 +252,6 @@ impl Responder {
         Ok(count)
     }
 
-    /// Messages received so far.
-    pub fn received(&self) -> u64 {
-        self.received
-    }
-
     fn receive(&mut self, index: usize, queue: &mut Queue<'_, '_>) -> Result<(), CliError> {
         let (qpn, number) = self.receivers[index];
         let segment = self
@@ -296,7 +273,7 @@ impl Program for Initiator {
             let completed = self.poll(now, queue)?;
             Ok(self.post(now, queue)? + completed > 0)
         })?;
-        Ok(match self.is_done() {
+        Ok(match self.closed && self.under_way == 0 {
             true => Turn::Ended,
             false => Turn::Waits { moved },
         })

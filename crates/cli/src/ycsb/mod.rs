@@ -81,15 +81,10 @@ fn config(
     others: usize,
     globals: &Globals,
 ) -> Result<(RackConfig, Option<RealRack>), CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    let config = mode.config(&args.rack, globals)?;
-    let joined = match mode {
-        Mode::Hosted(_) => {
-            let count = others + usize::from(args.nodes.unwrap_or(2));
-            Some(RealRack::join(&config, count, (&args.rack, globals))?)
-        }
-        Mode::Embedded | Mode::Simulated => None,
-    };
+    let (mode, config) = Mode::of(args.simulated, &args.rack, globals)?;
+    let count = others + usize::from(args.nodes.unwrap_or(2));
+    let join = || RealRack::join(&config, count, (&args.rack, globals));
+    let joined = (mode == Mode::Hosted).then(join).transpose()?;
     Ok((config, joined))
 }
 

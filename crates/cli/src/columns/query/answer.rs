@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::columns::args::Query;
-use crate::demo::{q1_row, ten_thousandths};
+use crate::demo::{decimal, q1_row};
 use crate::globals::Globals;
 use crate::tpch::reference;
 use rackweave_endpoint::messaging::columns::ColumnData;
@@ -85,7 +85,7 @@ impl Answer {
         }
         match self {
             Self::Q1(rows) => report.q1 = rows.iter().map(q1_row).collect(),
-            Self::Q6(revenue) => report.revenue = Some(ten_thousandths(revenue)),
+            Self::Q6(revenue) => report.revenue = Some(decimal(revenue, 4)),
         }
         report.verified = report.problems.is_empty();
     }

@@ -102,10 +102,10 @@ fn find(rack: &Rack) -> Result<Vec<Offer>, CliError> {
     let mut offers = Vec::new();
     for node in &rack.config().node {
         match rack.backend().call(&service_of(&node.name), Value::Null) {
-            Ok(offer) => offers.push(serde_json::from_value(offer).map_err(CliError::run)?),
+            Ok(offer) => offers.push(serde_json::from_value(offer)?),
             // It serves no columns.
             Err(ProcessError::Refused(_)) => {}
-            Err(error) => return Err(CliError::run(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(offers)
@@ -137,7 +137,7 @@ fn complete(offers: Vec<Offer>) -> Result<(Vec<Offer>, ScaleFactor), CliError> {
             ))
         })?);
     }
-    Ok((chosen, ScaleFactor::new(scale).map_err(CliError::run)?))
+    Ok((chosen, ScaleFactor::new(scale)?))
 }
 
 /// A server, and what came from it.
@@ -219,7 +219,7 @@ fn fetch(
 ) -> Result<(), CliError> {
     for source in &mut *sources {
         for name in names {
-            let ticket = source.reader.begin(name, None).map_err(CliError::run)?;
+            let ticket = source.reader.begin(name, None)?;
             source.tickets.push(ticket);
             source.columns.push(None);
         }

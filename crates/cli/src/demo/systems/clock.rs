@@ -28,47 +28,37 @@ pub fn load(config: &RackConfig) -> Load {
     }
 }
 
-/// Ends a run of YCSB on time, and shows its progress.
-pub struct Clock<'a> {
+/// Ends a run of YCSB on time, and shows its progress: operations run for `span`, from the first one
+/// on.
+///
+/// The result says whether the run is to continue, given its phase and the progress of phases that
+/// have no time limit, or the share of a run's operations that have ended: on a busy machine none
+/// may have begun within its span, and one at least is needed.
+pub fn clock<'a>(
     globals: &'a Globals,
     what: &'static str,
     span: Duration,
-    began: Option<Instant>,
-    bar: Option<(Phase, Progress)>,
-}
-
-impl<'a> Clock<'a> {
-    /// A clock that lets operations run for `span`, from the first one on.
-    pub fn new(globals: &'a Globals, what: &'static str, span: Duration) -> Self {
-        Self {
-            globals,
-            what,
-            span,
-            began: None,
-            bar: None,
-        }
-    }
-
-    /// Whether the run is to continue; `fraction` is the progress of phases that have no time
-    /// limit, and the share of a run's operations that have ended: on a busy machine none may have
-    /// begun within its span, and one at least is needed.
-    pub fn goes_on(&mut self, phase: Phase, fraction: f64) -> bool {
-        if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
-            let what = format!("{}: {}", self.what, doing(phase));
-            self.bar = Some((phase, Progress::new(self.globals, what)));
-        }
-        let elapsed = match phase {
-            Phase::Load | Phase::Open => Duration::ZERO,
-            Phase::Run => self.began.get_or_insert_with(Instant::now).elapsed(),
+) -> impl FnMut(Phase, f64) -> bool + 'a {
+    let (mut began, mut bar) = (None::<Instant>, None::<(Phase, Progress)>);
+    move |phase, fraction| {
+        let (elapsed, share) = match phase {
+            Phase::Load | Phase::Open => (Duration::ZERO, fraction),
+            Phase::Run => {
+                let elapsed = began.get_or_insert_with(Instant::now).elapsed();
+                (
+                    elapsed,
+                    elapsed.as_secs_f64() / span.as_secs_f64().max(1e-9),
+                )
+            }
         };
-        let share = match phase {
-            Phase::Load | Phase::Open => fraction,
-            Phase::Run => elapsed.as_secs_f64() / self.span.as_secs_f64().max(1e-9),
-        };
-        if let Some((_, bar)) = &mut self.bar {
+        if bar.as_ref().is_none_or(|(at, _)| *at != phase) {
+            let what = format!("{what}: {}", doing(phase));
+            bar = Some((phase, Progress::new(globals, what)));
+        }
+        if let Some((_, bar)) = &mut bar {
             bar.set(|| share);
         }
-        let is_over = elapsed >= self.span && fraction > 0.0;
-        !is_over && !self.globals.interrupt.is_set()
+        let is_over = elapsed >= span && fraction > 0.0;
+        !is_over && !globals.interrupt.is_set()
     }
 }

@@ -24,8 +24,8 @@ use std::time::Instant;
 
 /// Plans of the systems that must exist before the rack is built.
 struct SystemPlans {
-    pages: Option<Result<PagesPlan, CliError>>,
-    trees: Option<Result<TreePlan, CliError>>,
+    pages: Result<PagesPlan, CliError>,
+    trees: Result<TreePlan, CliError>,
 }
 
 /// Runs the systems that `args` names, or all.
@@ -151,29 +151,28 @@ fn chosen(given: &[SystemName]) -> Vec<SystemName> {
 /// The first line.
 fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
     let names: Vec<_> = config.residents().map(|node| &*node.name).collect();
-    if let Some(rack) = joined {
-        let own: Vec<_> = rack
-            .nodes_here()
-            .map(|node| node.name().to_owned())
-            .collect();
-        let text = format!(
-            "The rack that runs at {}: {}; this process is {}.",
-            config.hosted().control,
-            names.join(", "),
-            own.join(", ")
-        );
-        return wrapped(&text, 2);
-    }
-    let switches = config.shape().roles().len();
-    let switches = match switches {
-        1 => "one switch".to_owned(),
-        count => format!("{count} switches"),
+    let names = names.join(", ");
+    let text = match joined {
+        Some(rack) => {
+            let own: Vec<_> = rack
+                .nodes_here()
+                .map(|node| node.name().to_owned())
+                .collect();
+            let (control, own) = (config.hosted().control, own.join(", "));
+            format!("The rack that runs at {control}: {names}; this process is {own}.")
+        }
+        None => {
+            let switches = match config.shape().roles().len() {
+                1 => "one switch".to_owned(),
+                count => format!("{count} switches"),
+            };
+            let (seed, drivers) = (config.seed, config.driver_threads);
+            format!(
+                "A rack in this process: {names}; {switches}; seed {seed}, driver threads \
+                 {drivers}."
+            )
+        }
     };
-    let (seed, drivers) = (config.seed, config.driver_threads);
-    let text = format!(
-        "A rack in this process: {}; {switches}; seed {seed}, driver threads {drivers}.",
-        names.join(", ")
-    );
     wrapped(&text, 2)
 }
 
@@ -184,9 +183,8 @@ impl SystemPlans {
         config: &RackConfig,
         chosen: &[SystemName],
     ) -> Result<EnlargedConfig, CliError> {
-        let pages = self.pages.as_ref().and_then(|plan| plan.as_ref().ok());
-        let trees = self.trees.as_ref().and_then(|plan| plan.as_ref().ok());
-        EnlargedConfig::new(config, chosen, pages, trees)
+        let (pages, trees) = (self.pages.as_ref(), self.trees.as_ref());
+        EnlargedConfig::new(config, chosen, pages.ok(), trees.ok())
     }
 
     fn new(
@@ -195,9 +193,12 @@ impl SystemPlans {
         chosen: &[SystemName],
         scale: Scale,
     ) -> Self {
-        let wants = |name| chosen.contains(&name);
+        let wants = |name| match chosen.contains(&name) {
+            true => Ok(()),
+            false => Err(CliError::run("there is no plan")),
+        };
         // A system that cannot fit at all is not part of the rack.
-        let pages = || match joined {
+        let pages = |()| match joined {
             Some(rack) => PagesPlan::of_running(plan, rack, scale),
             None => {
                 let pages = PagesPlan::new(plan, scale)?;
@@ -206,8 +207,8 @@ impl SystemPlans {
             }
         };
         Self {
-            pages: wants(SystemName::Pages).then(pages),
-            trees: wants(SystemName::Tree).then(|| TreePlan::new(plan, scale)),
+            pages: wants(SystemName::Pages).and_then(pages),
+            trees: wants(SystemName::Tree).and_then(|()| TreePlan::new(plan, scale)),
         }
     }
 }
@@ -218,16 +219,12 @@ fn run_one(
     plans: &SystemPlans,
     report: &mut DemoReport,
 ) -> Result<SystemReport, CliError> {
-    match (name, &plans.pages, &plans.trees) {
-        (SystemName::Flows, ..) => flows::run(run, report),
-        (SystemName::Pages, Some(Ok(plan)), _) => pages::run(run, plan),
-        (SystemName::Tree, _, Some(Ok(plan))) => tree::run(run, plan),
-        (SystemName::Messaging, ..) => messaging::run(run),
-        (SystemName::Sequencer, ..) => sequencer::run(run),
-        (SystemName::Pages, Some(Err(error)), _) | (SystemName::Tree, _, Some(Err(error))) => {
-            Err(CliError::run(error))
-        }
-        (SystemName::Pages | SystemName::Tree, ..) => Err(CliError::run("there is no plan")),
+    match name {
+        SystemName::Flows => flows::run(run, report),
+        SystemName::Pages => pages::run(run, plans.pages.as_ref().map_err(CliError::run)?),
+        SystemName::Tree => tree::run(run, plans.trees.as_ref().map_err(CliError::run)?),
+        SystemName::Messaging => messaging::run(run),
+        SystemName::Sequencer => sequencer::run(run),
     }
 }
 

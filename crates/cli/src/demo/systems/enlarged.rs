@@ -17,9 +17,7 @@ const MESSAGING_BYTES: u64 = 96 << 20;
 /// Queue pairs, completion queues and regions of a node for messages and sequencers.
 const OBJECTS: u32 = 64;
 
-/// An enlarged configuration.
 pub struct EnlargedConfig {
-    /// The configuration.
     pub config: RackConfig,
     /// Settings that differ from the user's, by name.
     pub added: BTreeMap<String, Value>,

@@ -10,7 +10,6 @@ use crate::outcome::CliError;
 use crate::perf::messaging::bulk::{Bulk, Send, Take};
 use crate::perf::messaging::rig::Rig;
 use crate::perf::messaging::small::{self, SMALL_BYTES};
-use crate::perf::messaging::source::MessageOffsets;
 use crate::progress::Progress;
 use rackweave_endpoint::messaging::MessagingConfig;
 use serde_json::json;
@@ -26,28 +25,28 @@ const LONG_BYTES: usize = 1 << 20;
 /// # Errors
 /// If the nodes cannot be connected, or the connection fails.
 pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
-    let config = run.rack.config();
     let nodes = run.plan.nodes()?;
     let (storage, compute) = (nodes.storage, nodes.compute[0]);
-    let mut rig = Rig::new(run.rack, [storage, compute], &MessagingConfig::default())?;
-    let source = rig.source(config.seed)?;
-    let (interrupt, span) = (&run.globals.interrupt, run.scale.span(SECONDS));
+    let interrupt = &run.globals.interrupt;
+    let messaging = MessagingConfig::default();
+    let mut rig = Rig::new(run.rack, [storage, compute], &messaging, interrupt)?;
+    let span = run.scale.span(SECONDS);
     let mut bar = Progress::new(run.globals, "messaging");
     run.live.phase("messaging: messages of 1 MiB");
     let memcpy = yardstick::memcpy_gigabytes(LONG_BYTES);
     let bulk = Bulk {
-        places: MessageOffsets::new(&source, LONG_BYTES),
+        size: LONG_BYTES,
         send: Send::Region,
         take: Take::InPlace,
         alone: false,
         span,
     };
-    let long = bulk.run(&mut rig, &source, interrupt)?;
+    let long = bulk.run(&mut rig)?;
     bar.set(|| 0.5);
     run.live.phase("messaging: messages of 64 bytes");
-    let small = small::rate(&mut rig, &source, span, interrupt)?;
-    let copied = yardstick::messages_copied(SMALL_BYTES);
-    let channel = yardstick::channel::<SMALL_BYTES>(&source.bytes);
+    let small = small::rate(&mut rig, span)?;
+    let copied = yardstick::copied(SMALL_BYTES);
+    let channel = yardstick::channel::<SMALL_BYTES>(&rig.source.bytes);
     let rate = long.gigabytes_per_s();
     let rates = [
         Measure::alone("1 MiB each, read in place", rate, "GB/s").beside("memcpy", memcpy),

@@ -10,7 +10,6 @@ mod course;
 mod enlarged;
 mod flows;
 mod messaging;
-mod page_moves;
 mod pages;
 mod report;
 mod scale;

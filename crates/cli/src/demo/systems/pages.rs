@@ -4,8 +4,7 @@
 
 use super::SystemName;
 use super::SystemRun;
-use super::clock::{Clock, load};
-use super::page_moves::Moves;
+use super::clock::{clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
@@ -14,6 +13,7 @@ use crate::outcome::CliError;
 use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded};
+use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
 use rackweave_rack::services::PageService;
@@ -35,8 +35,6 @@ pub struct PagesPlan {
     place: StoreLocation,
     /// Pages of the store.
     pages: u64,
-    /// The pages of a running rack.
-    running: Option<PageService>,
     /// Why the store is not where the configuration says, if so.
     remark: Option<String>,
 }
@@ -48,7 +46,7 @@ enum StoreLocation {
     /// A store of the configuration. A file that was created for this run is removed afterwards.
     Given(StoreConfig, Option<PathBuf>),
     /// The first store of a running rack.
-    Running(String),
+    Running(PageService),
 }
 
 impl PagesPlan {
@@ -74,13 +72,9 @@ impl PagesPlan {
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };
-        let needs = fit(
-            &mut options,
-            nodes.compute.len() as u64,
-            scale,
-            (0, capacity),
-        )?;
-        options.check().map_err(CliError::run)?;
+        let compute = nodes.compute.len() as u64;
+        let needs = fit(&mut options, compute, scale, (0, capacity))?;
+        options.check()?;
         Ok(Self {
             job: Job {
                 config: config.clone(),
@@ -89,7 +83,6 @@ impl PagesPlan {
             },
             place,
             pages: capacity.unwrap_or(needs),
-            running: None,
             remark,
         })
     }
@@ -105,26 +98,24 @@ impl PagesPlan {
             load: load(&config),
             ..PagesOptions::default()
         };
-        let made = options.of_rack(rack, &nodes);
-        let (mut options, service) = made.map_err(CliError::run)?;
+        let (mut options, service) = options.of_rack(rack, &nodes)?;
         let store = service.stores().first();
         let store = store.ok_or_else(|| CliError::run("the rack has no store"))?;
-        let (name, pages) = (store.name.clone(), store.pages);
+        let pages = store.pages;
         let (buffer, compute) = (options.buffer_bytes, nodes.compute.len() as u64);
         let frames = u64::from(options.frames()) * compute;
         let least = frames + frames / 2;
         fit(&mut options, compute, scale, (least, Some(pages)))?;
         options.buffer_bytes = buffer;
-        options.check().map_err(CliError::run)?;
+        options.check()?;
         Ok(Self {
             job: Job {
                 config,
                 nodes,
                 options,
             },
-            place: StoreLocation::Running(name),
+            place: StoreLocation::Running(service),
             pages,
-            running: Some(service),
             remark: None,
         })
     }
@@ -135,33 +126,27 @@ impl PagesPlan {
     /// If pages have no directory.
     pub fn rack(&self, config: &RackConfig) -> Result<RackConfig, CliError> {
         let Job { options, nodes, .. } = &self.job;
-        options
-            .rack(config, nodes, self.pages)
-            .map_err(CliError::run)
+        Ok(options.rack(config, nodes, self.pages)?)
     }
 
     fn medium(&self) -> Result<(Medium, String), CliError> {
-        let page_size = self.job.options.page_size;
-        match &self.place {
+        let (page_size, pages) = (self.job.options.page_size, self.pages);
+        let memory = || Medium::memory(page_size, pages);
+        let folder = std::env::temp_dir();
+        Ok(match &self.place {
             StoreLocation::Given(store, _) => {
-                let backend = store.open(page_size).map_err(CliError::run)?;
-                Ok((Medium::Other(backend), format!("store {}", store.name)))
+                let medium = Medium::Other(store.open(page_size)?);
+                (medium, format!("store {}", store.name))
             }
             // Of the same kind, to be compared with.
-            StoreLocation::Running(name) => Ok((
-                Medium::memory(page_size, self.pages),
-                format!("store {name}"),
-            )),
-            StoreLocation::Temporary => {
-                let folder = std::env::temp_dir();
-                Ok(
-                    match Medium::temporary(&folder, page_size, self.pages, false) {
-                        Ok(medium) => (medium, "temporary file".into()),
-                        Err(_) => (Medium::memory(page_size, self.pages), "memory".into()),
-                    },
-                )
+            StoreLocation::Running(service) => {
+                (memory(), format!("store {}", service.stores()[0].name))
             }
-        }
+            StoreLocation::Temporary => match Medium::temporary(&folder, page_size, pages, false) {
+                Ok(medium) => (medium, "temporary file".into()),
+                Err(_) => (memory(), "memory".into()),
+            },
+        })
     }
 }
 
@@ -214,9 +199,7 @@ fn fit(
     scale: Scale,
     (least, capacity): (u64, Option<u64>),
 ) -> Result<u64, CliError> {
-    let per_page = Heap::layout(options)
-        .map_err(CliError::run)?
-        .records_per_page();
+    let per_page = Heap::layout(options)?.records_per_page();
     let workers = nodes * u64::from(options.load.threads);
     let page_size = u64::from(options.page_size);
     // The minimum that pending operations need, and as many spare ones.
@@ -225,7 +208,7 @@ fn fit(
     let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS).max(least);
     loop {
         options.load.ycsb.records = pages * u64::from(per_page);
-        let heap = Heap::for_run(options).map_err(CliError::run)?;
+        let heap = Heap::for_run(options)?;
         let needs = heap.store_pages(workers);
         if capacity.is_none_or(|capacity| needs <= capacity) {
             let frames = (pages / HEAP_TO_BUFFERS / nodes).max(frames_min);
@@ -243,6 +226,24 @@ fn fit(
     }
 }
 
+/// The operations per second that this machine allows without a rack: the slower of reading and
+/// writing the pages that a run moves by a medium alone at `alone`, and of copying them at `copied`
+/// pages per second, because both can overlap.
+fn limit(
+    counts: &Statistics,
+    operations: u64,
+    (alone, copied): (MediumRates, f64),
+) -> (&'static str, f64) {
+    let read = counts.storage_indexed + counts.storage_fallback;
+    let copies = counts.memory_indexed + counts.memory_fallback;
+    let store = read as f64 / alone.reads + counts.written as f64 / alone.writes;
+    let memory = copies as f64 / copied;
+    match store >= memory {
+        true => ("store", operations as f64 / store),
+        false => ("copies", operations as f64 / memory),
+    }
+}
+
 /// Runs the system.
 ///
 /// # Errors
@@ -257,14 +258,14 @@ pub fn run(run: &SystemRun<'_>, plan: &PagesPlan) -> Result<SystemReport, CliErr
         workers * usize::from(options.load.depth),
         options.load.ycsb.seed,
     )?;
-    let copied = yardstick::pages_copied(options.page_size);
-    let mut clock = Clock::new(run.globals, "pages", run.scale.span(SECONDS));
-    let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let outcome = match &plan.running {
-        Some(service) => embedded::run_with(service, plan.pages, &plan.job, progress),
-        None => embedded::run_on(run.rack, &plan.job, medium, progress),
+    let copied = yardstick::copied(options.page_size as usize);
+    let progress = &mut clock(run.globals, "pages", run.scale.span(SECONDS));
+    let outcome = match &plan.place {
+        StoreLocation::Running(service) => {
+            embedded::run_with(service, plan.pages, &plan.job, progress)?
+        }
+        _ => embedded::run_on(run.rack, &plan.job, medium, progress)?,
     };
-    let outcome = outcome.map_err(CliError::run)?;
     Ok(report(run, plan, &outcome, &store, (alone, copied)))
 }
 
@@ -278,20 +279,16 @@ fn report(
     let (options, counts) = (&plan.job.options, &outcome.table.pages);
     let nodes = plan.job.nodes.compute.len();
     let rate = outcome.throughput();
-    let moves = Moves::of(counts, alone, copied);
-    let (name, limit) = moves.limit(outcome.operations);
+    let (name, limit) = limit(counts, outcome.operations, (alone, copied));
     let did = format!("YCSB b, {nodes} nodes' pools");
     let measure = Measure::alone(did, rate, "op/s").beside(name, limit);
     let mut system = SystemReport::found(SystemName::Pages, run, [measure]);
     system.verified = outcome.is_verified() && outcome.operations > 0;
     let errors = outcome.first_errors.iter();
-    system.problems = errors
-        .map(|error| format!("record {}: {}", error.key, error.reason))
-        .collect();
-    system
-        .problems
-        .extend(outcome.failure.map(|failure| failure.to_string()));
-    system.problems.extend(outcome.not_flushed.clone());
+    let errors = errors.map(|error| format!("record {}: {}", error.key, error.reason));
+    let failure = outcome.failure.map(|failure| failure.to_string());
+    let rest = failure.into_iter().chain(outcome.not_flushed.clone());
+    system.problems = errors.chain(rest).collect();
     let share = |count: u64| 100.0 * count as f64 / counts.fixes.max(1) as f64;
     let frames = u64::from(options.frames()) * nodes as u64;
     let times = outcome.table.heap_pages as f64 / frames as f64;
@@ -302,11 +299,10 @@ fn report(
         share(counts.memory_indexed + counts.memory_fallback),
         share(counts.storage_indexed + counts.storage_fallback),
     );
-    let remarks: Vec<_> = [Some(from), plan.remark.clone()]
-        .into_iter()
-        .flatten()
-        .collect();
-    system.remark = Some(remarks.join("; ") + ".");
+    system.remark = Some(match &plan.remark {
+        Some(remark) => format!("{from}; {remark}."),
+        None => format!("{from}."),
+    });
     system.details = json!({
         "workload": "b",
         "records": outcome.records,
@@ -329,6 +325,24 @@ fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_longest_is_the_limit() {
+        let counts = Statistics {
+            memory_indexed: 1000,
+            storage_indexed: 500,
+            written: 100,
+            ..Statistics::default()
+        };
+        let slow = MediumRates {
+            reads: 1000.0,
+            writes: 1000.0,
+        };
+        let (name, rate) = limit(&counts, 6000, (slow, 100_000.0));
+        assert_eq!((name, rate.round()), ("store", 10_000.0));
+        let (name, rate) = limit(&counts, 6000, (slow, 1000.0));
+        assert_eq!((name, rate.round()), ("copies", 6000.0));
+    }
 
     #[test]
     fn a_heap_is_larger_than_the_pools_and_fits_the_store_that_there_is() {

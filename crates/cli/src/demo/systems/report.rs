@@ -26,7 +26,6 @@ pub struct Measure {
 /// One system of the demo.
 #[derive(Debug, Serialize)]
 pub struct SystemReport {
-    /// The system.
     pub name: SystemName,
     /// Its rate, and its comparison; none if it has no result.
     #[serde(flatten)]

@@ -6,7 +6,7 @@
 
 use super::SystemName;
 use super::SystemRun;
-use super::clock::{Clock, load};
+use super::clock::{clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use crate::demo::DemoPlan;
@@ -55,7 +55,7 @@ impl TreePlan {
             },
         };
         let (wide, led) = (job(Access::OneSided), job(Access::InNetwork));
-        led.options.check().map_err(CliError::run)?;
+        led.options.check()?;
         Ok(Self { wide, led })
     }
 }
@@ -71,21 +71,16 @@ struct Ran {
 /// # Errors
 /// If a rack has no capacity for the trees and their clients.
 pub fn run(run: &SystemRun<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
-    let wide = over(
-        run,
-        &plan.wide,
-        &[Access::Local, Access::Rpc, Access::OneSided],
-    )?;
+    let ways = [Access::Local, Access::Rpc, Access::OneSided];
+    let wide = over(run, &plan.wide, &ways)?;
     let led = over(run, &plan.led, &[Access::Local, Access::InNetwork])?;
     Ok(report(run, &wide, &led))
 }
 
 /// Loads a tree, and runs workers with each access in turn.
 fn over(run: &SystemRun<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
-    let mut clock = Clock::new(run.globals, "tree", run.scale.span(SECONDS));
-    let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let loaded = Loaded::new(run.rack, job, progress);
-    let mut loaded = loaded.map_err(CliError::run)?;
+    let mut progress = clock(run.globals, "tree", run.scale.span(SECONDS));
+    let mut loaded = Loaded::new(run.rack, job, &mut progress)?;
     let mut ran = Vec::new();
     for &access in ways {
         if run.globals.interrupt.is_set() {
@@ -103,10 +98,8 @@ fn over(run: &SystemRun<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, Cli
             Access::InNetwork => ("tree, led by the switch", SECONDS, threads),
         };
         run.live.phase(what);
-        let mut clock = Clock::new(run.globals, what, run.scale.span(seconds));
-        let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-        let outcome = loaded.operate(access, threads, progress);
-        let outcome = outcome.map_err(CliError::run)?;
+        let mut progress = clock(run.globals, what, run.scale.span(seconds));
+        let outcome = loaded.operate(access, threads, &mut progress)?;
         ran.push(Ran { access, outcome });
     }
     Ok(ran)

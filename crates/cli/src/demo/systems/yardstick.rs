@@ -30,13 +30,8 @@ pub fn memcpy_gigabytes(chunk: usize) -> f64 {
     memcpy::bandwidth(BUFFER, chunk) / 1e9
 }
 
-/// Pages per second that one thread copies.
-pub fn pages_copied(page_size: u32) -> f64 {
-    memcpy::bandwidth(BUFFER, page_size as usize) / f64::from(page_size)
-}
-
-/// Messages of this many bytes per second that one thread copies.
-pub fn messages_copied(bytes: usize) -> f64 {
+/// Messages or pages of this many bytes that one thread copies per second.
+pub fn copied(bytes: usize) -> f64 {
     memcpy::bandwidth(BUFFER, bytes) / bytes as f64
 }
 

@@ -2,7 +2,7 @@
 //! code shared by all streams of messages.
 
 use super::rig::Rig;
-use super::source::{MessageBytes, MessageOffsets, sum};
+use super::source::{MessageOffsets, sum};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
 use crate::perf::report::{per_second, ratio};
@@ -34,7 +34,8 @@ pub enum Take {
 
 /// The parameters of a measurement.
 pub struct Bulk {
-    pub places: MessageOffsets,
+    /// Bytes of a message.
+    pub size: usize,
     pub send: Send,
     pub take: Take,
     /// Whether a message waits until the preceding one is consumed.
@@ -112,69 +113,67 @@ impl Moved {
 
 impl Bulk {
     /// Sends for the span, at least one message.
-    pub fn run(
-        &self,
-        rig: &mut Rig<'_>,
-        source: &MessageBytes,
-        interrupt: &Interrupt,
-    ) -> Result<Moved, CliError> {
+    pub fn run(&self, rig: &mut Rig<'_>) -> Result<Moved, CliError> {
+        let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, self.size));
         let (sender, receiver) = (&mut rig.storage.sender, &mut rig.compute.receiver);
         let send = |sender: &mut MessageSender, number| {
-            let (at, size) = (self.places.at(number) as u64, self.places.size as u64);
-            let sent = match self.send {
-                Send::Copied => sender.send(DATA, self.places.message(source, number)),
-                Send::Region => sender.send_region(DATA, &source.region, at, size),
-            };
-            sent.map_err(CliError::run)?;
-            match self.alone {
-                true => sender.consumed_wait().map_err(CliError::run),
-                false => Ok(()),
+            match self.send {
+                Send::Copied => sender.send(DATA, places.message(source, number))?,
+                Send::Region => {
+                    let (at, size) = (places.at(number) as u64, self.size as u64);
+                    sender.send_region(DATA, &source.region, at, size)?;
+                }
             }
+            if self.alone {
+                sender.consumed_wait()?;
+            }
+            Ok(())
         };
         let ends = both(
-            || stream(sender, 1, (self.span, interrupt), send),
+            || stream(sender, 1, (self.span, rig.interrupt), send),
             || match self.take {
-                Take::InPlace => self.read_in_place(receiver),
-                Take::CopiedOut => self.copy_out(receiver),
+                Take::InPlace => read_in_place(receiver, places),
+                Take::CopiedOut => copy_out(receiver, places),
             },
         )?;
-        Ok(Moved::new(ends, self.places.size))
+        Ok(Moved::new(ends, self.size))
     }
+}
 
-    fn read_in_place(&self, receiver: &mut MessageReceiver) -> Result<Received, CliError> {
-        let (mut read, mut total) = (0, 0u64);
-        take_pieces(receiver, |message, piece| {
-            let mut sound = piece.offset == read && piece.total == self.places.size as u64;
-            piece.bytes.each_part(|at, part| {
-                total = total.wrapping_add(sum(part, piece.offset + at as u64));
-                true
-            });
-            read += piece.bytes.len() as u64;
-            if piece.is_last() {
-                sound &= total == self.places.sum_of(message);
-                (read, total) = (0, 0);
-            }
-            sound
-        })
-    }
-
-    fn copy_out(&self, receiver: &mut MessageReceiver) -> Result<Received, CliError> {
-        let (mut messages, mut sound) = (0, true);
-        let mut target = Vec::with_capacity(self.places.size);
-        loop {
-            target.clear();
-            let message = receiver.receive(&mut target).map_err(CliError::run)?;
-            let message = message.ok_or_else(finished)?;
-            if message.opcode == END {
-                break;
-            }
-            sound &= message.length == self.places.size as u64
-                && sum(&target, 0) == self.places.sum_of(messages);
-            messages += 1;
+fn read_in_place(
+    receiver: &mut MessageReceiver,
+    places: &MessageOffsets,
+) -> Result<Received, CliError> {
+    let (mut read, mut total) = (0, 0u64);
+    take_pieces(receiver, |message, piece| {
+        let mut sound = piece.offset == read && piece.total == places.size as u64;
+        piece.bytes.each_part(|at, part| {
+            total = total.wrapping_add(sum(part, piece.offset + at as u64));
+            true
+        });
+        read += piece.bytes.len() as u64;
+        if piece.is_last() {
+            sound &= total == places.sum_of(message);
+            (read, total) = (0, 0);
         }
-        tell(receiver)?;
-        Ok(Received { messages, sound })
+        sound
+    })
+}
+
+fn copy_out(receiver: &mut MessageReceiver, places: &MessageOffsets) -> Result<Received, CliError> {
+    let (mut messages, mut sound) = (0, true);
+    let mut target = Vec::with_capacity(places.size);
+    loop {
+        target.clear();
+        let message = receiver.receive(&mut target)?.ok_or_else(finished)?;
+        if message.opcode == END {
+            break;
+        }
+        sound &= message.length == places.size as u64 && sum(&target, 0) == places.sum_of(messages);
+        messages += 1;
     }
+    tell(receiver)?;
+    Ok(Received { messages, sound })
 }
 
 /// Runs one end here and the other in its own thread; returns the results of both.
@@ -190,26 +189,34 @@ pub fn both<S, R: std::marker::Send>(
     Ok((here?, there?))
 }
 
-/// Sends messages with `send`, numbered from zero, for a while: at least `batch` of them, and
-/// `batch` between two readings of the clock. Then ends the stream for now.
+/// Calls `send` with the numbers from zero on, for a while: at least `batch` times, and `batch`
+/// times between two readings of the clock. Returns how often.
+pub fn repeat(
+    batch: u32,
+    (span, interrupt): (Duration, &Interrupt),
+    mut send: impl FnMut(u64) -> Result<(), CliError>,
+) -> Result<u64, CliError> {
+    let (started, mut messages) = (Instant::now(), 0);
+    while messages == 0 || started.elapsed() < span && !interrupt.is_set() {
+        for _ in 0..batch {
+            send(messages)?;
+            messages += 1;
+        }
+    }
+    Ok(messages)
+}
+
+/// Sends messages with `send` as [`repeat`] says, then ends the stream for now.
 pub fn stream(
     sender: &mut MessageSender,
     batch: u32,
-    (span, interrupt): (Duration, &Interrupt),
+    limits: (Duration, &Interrupt),
     mut send: impl FnMut(&mut MessageSender, u64) -> Result<(), CliError>,
 ) -> Result<Sent, CliError> {
     let before = sender.counters().packages;
-    let (started, mut messages) = (Instant::now(), 0);
-    loop {
-        for _ in 0..batch {
-            send(sender, messages)?;
-            messages += 1;
-        }
-        if started.elapsed() >= span || interrupt.is_set() {
-            break;
-        }
-    }
-    sender.consumed_wait().map_err(CliError::run)?;
+    let started = Instant::now();
+    let messages = repeat(batch, limits, |number| send(sender, number))?;
+    sender.consumed_wait()?;
     let nanos = started.elapsed().as_nanos() as u64;
     let packages = sender.counters().packages - before;
     end(sender)?;
@@ -228,14 +235,13 @@ pub fn take_pieces(
 ) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
     loop {
-        let piece = receiver.peek_wait().map_err(CliError::run)?;
-        let piece = piece.ok_or_else(finished)?;
+        let piece = receiver.peek_wait()?.ok_or_else(finished)?;
         let is_end = piece.opcode == END;
         if !is_end {
             sound &= look(messages, &piece);
             messages += u64::from(piece.is_last());
         }
-        receiver.release().map_err(CliError::run)?;
+        receiver.release()?;
         if is_end {
             tell(receiver)?;
             return Ok(Received { messages, sound });
@@ -245,15 +251,15 @@ pub fn take_pieces(
 
 /// Ends the stream for now, and waits until the receiver knows.
 pub fn end(sender: &mut MessageSender) -> Result<(), CliError> {
-    sender.send(END, &[]).map_err(CliError::run)?;
-    sender.consumed_wait().map_err(CliError::run)
+    sender.send(END, &[])?;
+    Ok(sender.consumed_wait()?)
 }
 
 /// Makes sure that the sender learns of all released buffers, because this end will not be polled
 /// for a while.
 pub fn tell(receiver: &mut MessageReceiver) -> Result<(), CliError> {
     while receiver.machine().owes() {
-        receiver.poll().map_err(CliError::run)?;
+        receiver.poll()?;
     }
     Ok(())
 }

@@ -29,12 +29,13 @@ use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
 use crate::report::joined;
 use bulk::{Bulk, Moved, Send, Take};
+use hdrhistogram::Histogram;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rig::Rig;
 use serde_json::{Value, json};
 use single::SinglePair;
 use small::{Patience, SMALL_BYTES};
-use source::{MessageBytes, MessageOffsets, SOURCE_BYTES};
+use source::SOURCE_BYTES;
 use std::time::Duration;
 
 /// Default number of seconds of the whole test, without memcpy.
@@ -60,7 +61,7 @@ const MEMCPY: (usize, usize) = (SOURCE_BYTES, 1 << 20);
 /// # Errors
 /// If messages are longer than their source, the rack cannot be built, or a connection ends.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let test = TestRun::on_any_rack(args, globals, 1)?;
+    let mut test = TestRun::on_any_rack(args, globals, 1)?;
     let size = args.size.unwrap_or(MESSAGE_BYTES) as usize;
     if size > SOURCE_BYTES {
         return Err(CliError::usage(format!(
@@ -69,24 +70,23 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
     let messaging = MessagingConfig::default();
     let rack = test.real_rack()?;
-    let mut rig = Rig::new(&rack, [test.nodes[0], test.last()], &messaging)?;
-    let source = rig.source(test.config.seed)?;
-    let single = SinglePair::new(&rig, &messaging)?;
+    let ends = [test.nodes[0], test.last()];
+    let mut rig = Rig::new(&rack, ends, &messaging, &globals.interrupt)?;
+    let mut single = SinglePair::new(&rig, &messaging)?;
     let span = test.part(SECONDS, 1);
-    let mut task = Task {
-        test,
-        rig,
-        source,
-        single,
-        size,
-        span,
+    let (memcpy, moved) = rounds(&mut test, &mut rig, &mut single, (size, span))?;
+    test.progress.set(|| 5.0 / 12.0);
+    let ping_pong = |test: &mut TestRun<'_>, rig: &mut Rig<'_>, patience| {
+        let (round_trips, sound) = small::ping_pong(rig, patience, span / 24)?;
+        test.verified &= sound;
+        Ok::<_, CliError>(times(&round_trips))
     };
-    let (memcpy, moved) = task.rounds()?;
-    task.test.progress.set(|| 5.0 / 12.0);
-    let ping_pong = task.ping_pong(Patience::Polls)?;
-    let ping_pong_resting = task.ping_pong(Patience::Rests)?;
-    task.test.progress.set(|| 6.0 / 12.0);
-    let sweep = task.sweep()?;
+    let polling = ping_pong(&mut test, &mut rig, Patience::Polls)?;
+    let resting = ping_pong(&mut test, &mut rig, Patience::Rests)?;
+    test.progress.set(|| 6.0 / 12.0);
+    let done = |share: f64| test.progress.set(|| 0.5 + share / 2.0);
+    let (sweep, sound) = sweep::run(&mut rig, span / 2, done)?;
+    test.verified &= sound;
     let all = messaging.receive_bytes_all();
     let mut found = json!({
         "buffers": {
@@ -115,10 +115,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let small = &moved[KINDS - 1];
     let packages = json!({"messages_per_package": small.per_package()});
     found["small"] = moved_at(SMALL_BYTES, small, packages);
-    found["ping_pong"] = ping_pong;
-    found["ping_pong_resting"] = ping_pong_resting;
+    found["ping_pong"] = polling;
+    found["ping_pong_resting"] = resting;
     found["sweep"] = sweep;
-    let Task { test, .. } = task;
     test.finish(&found)
 }
 
@@ -128,103 +127,60 @@ fn moved_at(size: usize, moved: &Moved, more: Value) -> Value {
     joined([json!({"message_bytes": size}), rate, more])
 }
 
-/// State shared by all measurements.
-struct Task<'a> {
-    test: TestRun<'a>,
-    rig: Rig<'a>,
-    source: MessageBytes,
-    single: SinglePair,
-    /// Bytes of a message of the consuming test.
-    size: usize,
-    /// The time of the whole test.
-    span: Duration,
+/// Everything whose best round counts, measured in turn, so that a disturbance affects all alike:
+/// gigabytes per second of memcpy, the consuming test of messages of `size` bytes, and small
+/// messages. `span` is the time of the whole test.
+fn rounds(
+    test: &mut TestRun<'_>,
+    rig: &mut Rig<'_>,
+    single: &mut SinglePair,
+    (size, span): (usize, Duration),
+) -> Result<(f64, [Moved; KINDS]), CliError> {
+    let span = span.mul_f64(5.0 / 12.0) / (ROUNDS * KINDS as u32);
+    let bulk = |send, take| Bulk {
+        size,
+        send,
+        take,
+        alone: false,
+        span,
+    };
+    let mut best: Option<(f64, [Moved; KINDS])> = None;
+    for round in 0..ROUNDS {
+        let memcpy = memcpy::bandwidth(MEMCPY.0, MEMCPY.1) / 1e9;
+        let found = [
+            bulk(Send::Copied, Take::InPlace).run(rig)?,
+            bulk(Send::Region, Take::InPlace).run(rig)?,
+            bulk(Send::Copied, Take::CopiedOut).run(rig)?,
+            single.run(rig, size, span)?,
+            small::rate(rig, span)?,
+        ];
+        test.verified &= found.iter().all(|moved| moved.sound);
+        best = Some(match best {
+            None => (memcpy, found),
+            Some((copied, best)) => (
+                copied.max(memcpy),
+                std::array::from_fn(|at| best[at].or(found[at])),
+            ),
+        });
+        let done = f64::from(round + 1) / f64::from(ROUNDS);
+        test.progress.set(|| done * 5.0 / 12.0);
+        if test.is_interrupted() {
+            break;
+        }
+    }
+    Ok(best.expect("there is a round at least"))
 }
 
-impl Task<'_> {
-    /// Everything whose best round counts, measured in turn, so that a disturbance affects all
-    /// alike: gigabytes per second of memcpy, the consuming test, and small messages.
-    fn rounds(&mut self) -> Result<(f64, [Moved; KINDS]), CliError> {
-        let mut best: Option<(f64, [Moved; KINDS])> = None;
-        for round in 0..ROUNDS {
-            let memcpy = memcpy::bandwidth(MEMCPY.0, MEMCPY.1) / 1e9;
-            let found = [
-                self.bulk(Send::Copied, Take::InPlace)?,
-                self.bulk(Send::Region, Take::InPlace)?,
-                self.bulk(Send::Copied, Take::CopiedOut)?,
-                self.single_buffer()?,
-                self.small()?,
-            ];
-            self.test.verified &= found.iter().all(|moved| moved.sound);
-            best = Some(match best {
-                None => (memcpy, found),
-                Some((copied, best)) => (
-                    copied.max(memcpy),
-                    std::array::from_fn(|at| best[at].or(found[at])),
-                ),
-            });
-            let done = f64::from(round + 1) / f64::from(ROUNDS);
-            self.test.progress.set(|| done * 5.0 / 12.0);
-            if self.test.is_interrupted() {
-                break;
-            }
-        }
-        Ok(best.expect("there is a round at least"))
-    }
-
-    /// The time of one measurement of one round.
-    fn part(&self) -> Duration {
-        self.span.mul_f64(5.0 / 12.0) / (ROUNDS * KINDS as u32)
-    }
-
-    fn bulk(&mut self, send: Send, take: Take) -> Result<Moved, CliError> {
-        let bulk = Bulk {
-            places: MessageOffsets::new(&self.source, self.size),
-            send,
-            take,
-            alone: false,
-            span: self.part(),
-        };
-        let interrupt = &self.test.globals.interrupt;
-        bulk.run(&mut self.rig, &self.source, interrupt)
-    }
-
-    fn single_buffer(&mut self) -> Result<Moved, CliError> {
-        let (places, span) = (MessageOffsets::new(&self.source, self.size), self.part());
-        let interrupt = &self.test.globals.interrupt;
-        self.single.run(&self.source, &places, span, interrupt)
-    }
-
-    fn small(&mut self) -> Result<Moved, CliError> {
-        let (span, interrupt) = (self.part(), &self.test.globals.interrupt);
-        small::rate(&mut self.rig, &self.source, span, interrupt)
-    }
-
-    /// Round trip times, and half of them, which perftest calls the latency.
-    fn ping_pong(&mut self, patience: Patience) -> Result<Value, CliError> {
-        let limits = (self.span / 24, &self.test.globals.interrupt);
-        let found = small::ping_pong(&mut self.rig, &self.source, patience, limits);
-        let (round_trips, sound) = found?;
-        self.test.verified &= sound;
-        let half = |quantile| round_trips.value_at_quantile(quantile) as f64 / 2.0;
-        Ok(json!({
-            "message_bytes": SMALL_BYTES,
-            "round_trip_ns": latency(&round_trips),
-            "one_way_ns": {
-                "p50": half(0.5),
-                "p90": half(0.9),
-                "p99": half(0.99),
-            },
-        }))
-    }
-
-    fn sweep(&mut self) -> Result<Value, CliError> {
-        let (span, interrupt) = (self.span / 2, &self.test.globals.interrupt);
-        let Self {
-            test, rig, source, ..
-        } = self;
-        let mut done = |share: f64| test.progress.set(|| 0.5 + share / 2.0);
-        let (sweep, sound) = sweep::run(rig, source, span, interrupt, &mut done)?;
-        test.verified &= sound;
-        Ok(sweep)
-    }
+/// Round trip times, and half of them, which perftest calls the latency.
+fn times(round_trips: &Histogram<u64>) -> Value {
+    let half = |quantile| round_trips.value_at_quantile(quantile) as f64 / 2.0;
+    json!({
+        "message_bytes": SMALL_BYTES,
+        "round_trip_ns": latency(round_trips),
+        "one_way_ns": {
+            "p50": half(0.5),
+            "p90": half(0.9),
+            "p99": half(0.99),
+        },
+    })
 }

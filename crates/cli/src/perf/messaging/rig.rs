@@ -1,6 +1,7 @@
 //! A storage node and a compute node of a rack, connected. `demo` uses them, too.
 
 use super::source::{self, MessageBytes, SOURCE_BYTES};
+use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
 use core::time::Duration;
 use rackweave_base::NodeId;
@@ -8,7 +9,7 @@ use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 use rackweave_rack::{Node, Rack};
-use rackweave_verbs::Access;
+use rackweave_verbs::{Access, Verbs};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// How long the handshake may take.
@@ -21,15 +22,19 @@ pub struct ConnectionEnd {
     pub receiver: MessageReceiver,
 }
 
-/// The nodes of a rack.
+/// The nodes of a rack, and what they need for every measurement.
 pub struct Rig<'a> {
     /// Sends bulk data.
     pub storage: ConnectionEnd,
     /// Sends requests, and reads.
     pub compute: ConnectionEnd,
+    /// The data that the storage node sends.
+    pub source: MessageBytes,
     pub rack: &'a Rack,
     /// The storage node and the compute node.
     pub places: [NodeId; 2],
+    /// Ends every measurement early.
+    pub interrupt: &'a Interrupt,
 }
 
 impl ConnectionEnd {
@@ -37,8 +42,8 @@ impl ConnectionEnd {
         let node = connection.node().clone();
         let (mut senders, mut receivers) = connection.split();
         let ends = senders.pop().zip(receivers.pop());
-        let (sender, receiver) =
-            ends.ok_or_else(|| CliError::run("a connection has a channel each way"))?;
+        let ends = ends.ok_or_else(|| CliError::run("a connection has a channel each way"));
+        let (sender, receiver) = ends?;
         Ok(Self {
             node,
             sender,
@@ -54,37 +59,31 @@ impl<'a> Rig<'a> {
         rack: &'a Rack,
         places: [NodeId; 2],
         messaging: &MessagingConfig,
+        interrupt: &'a Interrupt,
     ) -> Result<Self, CliError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = Listener::bind(rack, places[0], address, messaging.clone());
-        let mut listener = listener.map_err(CliError::run)?;
+        let mut listener = Listener::bind(rack, places[0], address, messaging.clone())?;
         let address = listener.local_addr();
-        let dialing = Dialing::start(rack, places[1], address, messaging.clone(), PATIENCE);
-        let mut dialing = dialing.map_err(CliError::run)?;
+        let mut dialing = Dialing::start(rack, places[1], address, messaging.clone(), PATIENCE)?;
         let compute = wait_until(&rack.node_at(places[1]), || {
             listener.poll();
             dialing.poll()
         });
-        let compute = compute.map_err(CliError::run)?;
-        let storage = listener.accept(PATIENCE).map_err(CliError::run)?;
+        let compute = ConnectionEnd::new(compute?)?;
+        let mut storage = ConnectionEnd::new(listener.accept(PATIENCE)?)?;
+        let bytes = source::random(rack.config().seed);
+        let block = rack.memory().allocate(SOURCE_BYTES)?;
+        block.write(0, &bytes);
+        let pd = storage.sender.machine().pd();
+        let registered = |nic: &mut dyn Verbs| nic.register(pd, block, Access::empty());
+        let region = storage.node.with(registered)?;
         Ok(Self {
-            storage: ConnectionEnd::new(storage)?,
-            compute: ConnectionEnd::new(compute)?,
+            storage,
+            compute,
+            source: MessageBytes::new(bytes, region),
             rack,
             places,
+            interrupt,
         })
-    }
-
-    /// The data that the storage node sends.
-    pub fn source(&mut self, seed: u64) -> Result<MessageBytes, CliError> {
-        let bytes = source::random(seed);
-        let block = self.rack.memory().allocate(SOURCE_BYTES)?;
-        block.write(0, &bytes);
-        let pd = self.storage.sender.machine().pd();
-        let region = self
-            .storage
-            .node
-            .with(|nic| nic.register(pd, block, Access::empty()))?;
-        Ok(MessageBytes::new(bytes, region))
     }
 }

@@ -1,6 +1,6 @@
 //! The paper's single buffer with as much memory, for comparison: copied in, copied out, read.
 
-use super::bulk::{Moved, Received, Sent, both};
+use super::bulk::{Moved, Received, Sent, both, repeat};
 use super::rig::Rig;
 use super::source::{MessageBytes, MessageOffsets, sum};
 use crate::interrupt::Interrupt;
@@ -34,7 +34,8 @@ struct End {
 
 /// State shared by both threads: one that fails ends the other.
 struct Run<'a> {
-    places: &'a MessageOffsets,
+    source: &'a MessageBytes,
+    places: MessageOffsets,
     failed: AtomicBool,
 }
 
@@ -68,23 +69,18 @@ impl SinglePair {
     }
 
     /// Sends for the span, at least one message.
-    pub fn run(
-        &mut self,
-        source: &MessageBytes,
-        places: &MessageOffsets,
-        span: Duration,
-        interrupt: &Interrupt,
-    ) -> Result<Moved, CliError> {
+    pub fn run(&mut self, rig: &Rig<'_>, size: usize, span: Duration) -> Result<Moved, CliError> {
         let run = &Run {
-            places,
+            source: &rig.source,
+            places: MessageOffsets::new(&rig.source, size),
             failed: AtomicBool::new(false),
         };
         let Self { storage, compute } = self;
         let ends = both(
-            || run.ended(|| run.send(storage, source, (span, interrupt))),
+            || run.ended(|| run.send(storage, (span, rig.interrupt))),
             || run.ended(|| run.take(compute)),
         )?;
-        Ok(Moved::new(ends, places.size))
+        Ok(Moved::new(ends, size))
     }
 }
 
@@ -120,32 +116,23 @@ impl Run<'_> {
         done: impl Fn(&SingleBuffer) -> bool,
     ) -> Result<(), CliError> {
         self.wait(node, || {
-            node.poll(|nic| buffer.poll(nic)).map_err(CliError::run)?;
+            node.poll(|nic| buffer.poll(nic))?;
             Ok(done(buffer).then_some(()))
         })
     }
 
-    fn send(
-        &self,
-        end: &mut End,
-        source: &MessageBytes,
-        (span, interrupt): (Duration, &Interrupt),
-    ) -> Result<Sent, CliError> {
-        let (started, size) = (Instant::now(), self.places.size);
-        let (mut messages, mut packages) = (0, 0);
-        loop {
-            let message = self.places.message(source, messages);
+    fn send(&self, end: &mut End, limits: (Duration, &Interrupt)) -> Result<Sent, CliError> {
+        let (started, size, mut packages) = (Instant::now(), self.places.size, 0);
+        let messages = repeat(1, limits, |number| {
             let mut offset = 0;
+            let message = self.places.message(self.source, number);
             for package in message.chunks(end.buffer.payload_max()) {
                 self.package(end, (DATA, size, offset), package)?;
                 offset += package.len();
                 packages += 1;
             }
-            messages += 1;
-            if started.elapsed() >= span || interrupt.is_set() {
-                break;
-            }
-        }
+            Ok(())
+        })?;
         let nanos = started.elapsed().as_nanos() as u64;
         self.package(end, (END, 0, 0), &[])?;
         Ok(Sent {
@@ -170,7 +157,7 @@ impl Run<'_> {
         };
         let End { node, buffer } = end;
         buffer.fill(header, [bytes]);
-        node.with(|nic| buffer.post(nic)).map_err(CliError::run)?;
+        node.with(|nic| buffer.post(nic))?;
         self.poll_until(end, SingleBuffer::is_free)
     }
 
@@ -179,7 +166,7 @@ impl Run<'_> {
         let mut target = vec![0; self.places.size];
         loop {
             let End { node, buffer } = &mut *end;
-            let header = self.wait(node, || buffer.look().map_err(CliError::run))?;
+            let header = self.wait(node, || Ok(buffer.look()?))?;
             let from = header.offset as usize;
             let to = from + header.length as usize;
             if header.code == DATA && to <= target.len() {
@@ -187,11 +174,10 @@ impl Run<'_> {
             } else {
                 sound &= header.code == END;
             }
-            let released = node.with(|nic| {
+            node.with(|nic| {
                 buffer.release(nic)?;
                 buffer.poll(nic)
-            });
-            released.map_err(CliError::run)?;
+            })?;
             if header.code == END {
                 // The notice must arrive, and its completion be taken, before the next run.
                 self.poll_until(end, SingleBuffer::is_settled)?;

@@ -2,7 +2,7 @@
 
 use super::bulk::{DATA, END, Moved, Received, both, end, finished, stream, take_pieces, tell};
 use super::rig::{ConnectionEnd, Rig};
-use super::source::{MessageBytes, MessageOffsets};
+use super::source::MessageOffsets;
 use crate::interrupt::Interrupt;
 use crate::latency::histogram;
 use crate::outcome::CliError;
@@ -39,25 +39,20 @@ pub enum Patience {
 }
 
 /// Sends as many as possible from the storage to the compute node, for a while.
-pub fn rate(
-    rig: &mut Rig<'_>,
-    source: &MessageBytes,
-    span: Duration,
-    interrupt: &Interrupt,
-) -> Result<Moved, CliError> {
-    let places = &MessageOffsets::new(source, SMALL_BYTES);
+pub fn rate(rig: &mut Rig<'_>, span: Duration) -> Result<Moved, CliError> {
+    let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, SMALL_BYTES));
     let ConnectionEnd { node, sender, .. } = &mut rig.storage;
     let receiver = &mut rig.compute.receiver;
     let send = |sender: &mut MessageSender, number: u64| {
         push(node, sender, places.message(source, number))?;
         if (number + 1).is_multiple_of(BATCH.into()) {
-            sender.poll().map_err(CliError::run)?;
+            sender.poll()?;
         }
         Ok(())
     };
     let batch = BATCH * BATCHES_PER_LOOK;
     let ends = both(
-        || stream(sender, batch, (span, interrupt), send),
+        || stream(sender, batch, (span, rig.interrupt), send),
         || {
             take_pieces(receiver, |number, piece| {
                 piece.bytes == *places.message(source, number)
@@ -69,8 +64,8 @@ pub fn rate(
 
 /// Writes a message into the send buffer, as soon as it has space.
 fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), CliError> {
-    while !sender.try_send(DATA, message).map_err(CliError::run)? {
-        sender.poll().map_err(CliError::run)?;
+    while !sender.try_send(DATA, message)? {
+        sender.poll()?;
         node.drive();
     }
     Ok(())
@@ -80,31 +75,31 @@ fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), C
 /// round trip times, and whether everything arrived unchanged.
 pub fn ping_pong(
     rig: &mut Rig<'_>,
-    source: &MessageBytes,
     patience: Patience,
-    (span, interrupt): (Duration, &Interrupt),
+    span: Duration,
 ) -> Result<(Histogram<u64>, bool), CliError> {
-    let places = &MessageOffsets::new(source, SMALL_BYTES);
+    let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, SMALL_BYTES));
+    let message = |number| places.message(source, number);
     let (storage, compute) = (&mut rig.storage, &mut rig.compute);
     let ((round_trips, sound), echoed) = both(
-        || ask(compute, source, (places, patience), (span, interrupt)),
-        || echo(storage, source, places, patience),
+        || ask(compute, message, patience, (span, rig.interrupt)),
+        || echo(storage, message, patience),
     )?;
     let all = echoed.messages == round_trips.len();
     Ok((round_trips, sound && echoed.sound && all))
 }
 
-fn ask(
+fn ask<'a>(
     side: &mut ConnectionEnd,
-    source: &MessageBytes,
-    (places, patience): (&MessageOffsets, Patience),
+    message: impl Fn(u64) -> &'a [u8],
+    patience: Patience,
     (span, interrupt): (Duration, &Interrupt),
 ) -> Result<(Histogram<u64>, bool), CliError> {
     let mut round_trips = histogram();
     let started = Instant::now();
     let (mut before, mut number, mut sound) = (started, 0, true);
     loop {
-        let message = places.message(source, number);
+        let message = message(number);
         side.post(message)?;
         sound &= side.next(patience, |opcode, bytes| {
             opcode == DATA && bytes == *message
@@ -123,15 +118,14 @@ fn ask(
     Ok((round_trips, sound))
 }
 
-fn echo(
+fn echo<'a>(
     side: &mut ConnectionEnd,
-    source: &MessageBytes,
-    places: &MessageOffsets,
+    message: impl Fn(u64) -> &'a [u8],
     patience: Patience,
 ) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
     loop {
-        let expected = places.message(source, messages);
+        let expected = message(messages);
         let mut copy = [0; SMALL_BYTES];
         let is_end = side.next(patience, |opcode, bytes| {
             // The received bytes are returned, not the expected ones.
@@ -156,7 +150,7 @@ impl ConnectionEnd {
         let Self { node, sender, .. } = self;
         push(node, sender, message)?;
         sender.machine().flush();
-        sender.poll().map_err(CliError::run)?;
+        sender.poll()?;
         Ok(())
     }
 
@@ -174,17 +168,17 @@ impl ConnectionEnd {
         let mut idle_rounds = 1;
         'wait: loop {
             for _ in 0..LOOKS_PER_ROUND {
-                match receiver.peek().map_err(CliError::run)? {
+                match receiver.peek()? {
                     Arrived::Empty => core::hint::spin_loop(),
                     _ => break 'wait,
                 }
             }
             // A posted message may have had to wait for a receive buffer.
             if sender.machine().could_post() {
-                sender.poll().map_err(CliError::run)?;
+                sender.poll()?;
             }
             if receiver.machine().owes() {
-                receiver.poll().map_err(CliError::run)?;
+                receiver.poll()?;
             }
             if node.drive() {
                 idle_rounds = 1;
@@ -199,11 +193,11 @@ impl ConnectionEnd {
             }
             idle_rounds = idle_rounds.saturating_add(1);
         }
-        let Arrived::Piece(piece) = receiver.peek().map_err(CliError::run)? else {
+        let Arrived::Piece(piece) = receiver.peek()? else {
             return Err(finished());
         };
         let seen = look(piece.opcode, piece.bytes);
-        receiver.release().map_err(CliError::run)?;
+        receiver.release()?;
         Ok(seen)
     }
 }

@@ -5,8 +5,7 @@
 
 use super::bulk::{Bulk, Send, Take};
 use super::rig::Rig;
-use super::source::{MessageBytes, MessageOffsets, SOURCE_BYTES};
-use crate::interrupt::Interrupt;
+use super::source::SOURCE_BYTES;
 use crate::outcome::CliError;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -22,10 +21,8 @@ const ROUNDS: u32 = 5;
 /// everything arrived unchanged.
 pub fn run(
     rig: &mut Rig<'_>,
-    source: &MessageBytes,
     span: Duration,
-    interrupt: &Interrupt,
-    done: &mut dyn FnMut(f64),
+    mut done: impl FnMut(f64),
 ) -> Result<(Value, bool), CliError> {
     let sizes = sizes();
     let empty = || vec![Vec::new(); sizes.len()];
@@ -35,17 +32,17 @@ pub fn run(
     'rounds: while rounds == 0 || started.elapsed() < span {
         for (at, &size) in sizes.iter().enumerate() {
             for (is_alone, samples) in [(false, &mut streamed), (true, &mut alone)] {
-                if interrupt.is_set() {
+                if rig.interrupt.is_set() {
                     break 'rounds;
                 }
                 let bulk = Bulk {
-                    places: MessageOffsets::new(source, size),
+                    size,
                     send: Send::Copied,
                     take: Take::InPlace,
                     alone: is_alone,
                     span: slice,
                 };
-                let moved = bulk.run(rig, source, interrupt)?;
+                let moved = bulk.run(rig)?;
                 sound &= moved.sound;
                 samples[at].push(moved.gigabytes_per_s());
             }

@@ -30,14 +30,15 @@ struct Allocated<'a> {
 
 impl<'a> Allocated<'a> {
     fn new(worker: &'a PageWorker, count: u64) -> Result<Self, CliError> {
-        let pages = Vec::new();
-        let mut all = Self { worker, pages };
+        let mut all = Self {
+            worker,
+            pages: Vec::new(),
+        };
         for _ in 0..count {
-            let page = worker.allocate().map_err(CliError::run)?;
+            let page = worker.allocate()?;
             all.pages.push(page);
             // The newest version is in the keeper's memory until its pool evicts it.
-            let changed = worker.change(page, |bytes| bytes[0] ^= 1);
-            changed.map_err(CliError::run)?;
+            worker.change(page, |bytes| bytes[0] ^= 1)?;
         }
         Ok(all)
     }
@@ -58,10 +59,10 @@ impl Drop for Allocated<'_> {
 /// If the rack has no page directory, or the first store has too few free pages.
 pub fn run(mut test: TestRun<'_>, bench: &Bench<'_>) -> Result<Verdict, CliError> {
     let rack = test.real_rack()?;
-    let service = PageService::new(&rack, &PageOptions::default()).map_err(CliError::run)?;
+    let service = PageService::new(&rack, &PageOptions::default())?;
     let page_bytes = service.page_size();
     let (keeper, reader) = (test.nodes[0], test.nodes[1]);
-    let worker = service.worker(keeper).map_err(CliError::run)?;
+    let worker = service.worker(keeper)?;
     let mut reader = Reader::new(&rack, reader, page_bytes)?;
     bench.globals.live.phase("pages are allocated");
     let frames = u64::from(worker.pool().config().frames);

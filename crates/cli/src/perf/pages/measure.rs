@@ -36,13 +36,11 @@ impl Bench<'_> {
     /// A rack with a page directory in the switch, or in a server's memory.
     fn rig(
         &self,
-        (page_size, indexed): (u32, bool),
+        pages: (u32, bool),
         depth: u32,
         namespace: Box<dyn Backend>,
     ) -> Result<Rig, CliError> {
-        let rig = Rig::new(self.config, page_size, indexed, depth as u16, namespace)?;
-        self.globals.live.watch(rig.rack.observer());
-        Ok(rig)
+        Rig::new((self.config, self.globals), pages, depth as u16, namespace)
     }
 
     /// Fetches pages, as many at a time as the depth and the reader allow.
@@ -135,7 +133,7 @@ impl Bench<'_> {
         let blocks = 64 * u64::from(page_size / BLOCK);
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
         let rig = self.rig((page_size, true), 64, namespace)?;
-        let worker = rig.service.worker(READER).map_err(CliError::run)?;
+        let worker = rig.service.worker(READER)?;
         self.hits(&worker, &[0, 1, 2, 3, 4, 5, 6, 7].map(page))
     }
 
@@ -143,7 +141,7 @@ impl Bench<'_> {
     /// switch, in nanoseconds.
     pub fn hits(&self, worker: &PageWorker, pages: &[PageId]) -> Result<Histogram<u64>, CliError> {
         for &page in pages {
-            drop(worker.read(page).map_err(CliError::run)?);
+            drop(worker.read(page)?);
         }
         let mut histogram = Histogram::new(3).expect("three digits are possible");
         let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
@@ -151,7 +149,7 @@ impl Bench<'_> {
             for _ in 0..64 {
                 let page = pages[rng.below(pages.len() as u64) as usize];
                 let asked = std::time::Instant::now();
-                let guard = worker.read(page).map_err(CliError::run)?;
+                let guard = worker.read(page)?;
                 let took = asked.elapsed();
                 drop(guard);
                 let _in_range = histogram.record(took.as_nanos() as u64);
@@ -171,12 +169,11 @@ pub struct File<'a> {
 
 impl File<'_> {
     pub fn open(self) -> Result<Box<dyn Backend>, CliError> {
-        let file = FileBackend::open(self.path, BLOCK, None, &FileOptions::default());
-        let file = file.map_err(CliError::run)?;
+        let file = FileBackend::open(self.path, BLOCK, None, &FileOptions::default())?;
         if !self.doubles {
             return Ok(Box::new(file));
         }
-        let mut double = DoubleWrite::new(file).map_err(CliError::run)?;
+        let mut double = DoubleWrite::new(file)?;
         while !double.is_recovered() {
             double.poll(Instant::ZERO, &mut Vec::new());
         }

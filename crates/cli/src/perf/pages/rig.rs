@@ -1,16 +1,18 @@
 //! A rack with a page directory, and one node's requests to it, at maximum rate.
 
+use crate::globals::Globals;
 use crate::outcome::CliError;
+use crate::programs::RealRack;
 use rackweave_base::{Block, NodeId};
 use rackweave_controller::PageNode;
+use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::services::{BLOCK, PageOptions, PageService, Prepare, StoreMedium};
-use rackweave_rack::{EmbeddedRack, Node, Rack, RackConfig, TargetOptions};
+use rackweave_rack::{Node, Rack, RackConfig, TargetOptions};
 use rackweave_target::Backend;
-use rackweave_verbs::Progress;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
 
@@ -23,7 +25,7 @@ const SERVER: NodeId = NodeId(3);
 
 /// A rack with either all or none of its pages indexed by the switch.
 pub struct Rig {
-    pub rack: EmbeddedRack,
+    pub rack: RealRack,
     pub service: PageService,
     pub page_size: u32,
     pub pages: u64,
@@ -41,9 +43,8 @@ pub struct Reader {
 
 impl Rig {
     pub fn new(
-        config: &RackConfig,
-        page_size: u32,
-        indexed: bool,
+        (config, globals): (&RackConfig, &Globals),
+        (page_size, indexed): (u32, bool),
         depth: u16,
         namespace: Box<dyn Backend>,
     ) -> Result<Self, CliError> {
@@ -62,7 +63,7 @@ impl Rig {
         config.switch.page_slots = depth * 2;
         config.switch.page_workers = 2;
         config.memory_limit = config.memory_limit.max(2 << 30);
-        let rack = EmbeddedRack::new(&config).map_err(CliError::run)?;
+        let rack = RealRack::embedded(&config, globals)?;
         let node = |node, frames| PageNode {
             node,
             frames,
@@ -87,10 +88,9 @@ impl Rig {
             node: STORAGE,
             backend: namespace,
         };
-        let service = PageService::with_stores(&rack, &options, vec![store]);
         Ok(Self {
+            service: PageService::with_stores(&rack, &options, vec![store])?,
             rack,
-            service: service.map_err(CliError::run)?,
             page_size,
             pages,
         })
@@ -194,18 +194,8 @@ impl Reader {
 
     /// Waits for the next reply.
     pub fn wait(&mut self) -> Reply {
-        let mut idle = 0;
-        loop {
-            if let Some(reply) = self.poll() {
-                return reply;
-            }
-            if self.handle.drive() {
-                idle = 0;
-            } else {
-                idle += 1;
-                self.handle.relax(idle);
-            }
-        }
+        let node = self.handle.clone();
+        wait_until(&node, || self.poll())
     }
 
     fn answer(&mut self, op: Op) -> Result<Answer, CliError> {
