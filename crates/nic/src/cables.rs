@@ -39,7 +39,7 @@ pub(crate) struct Cables {
 impl Cables {
     /// The cable to a peer.
     #[inline]
-    pub(crate) fn to_peer(&mut self, peer: Ipv4Addr) -> CableId {
+    pub(crate) fn towards(&mut self, peer: Ipv4Addr) -> CableId {
         let Some(wanted) = &mut self.wanted else {
             return CableId::SWITCH;
         };

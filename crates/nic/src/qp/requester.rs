@@ -220,7 +220,7 @@ impl Qp {
     ) {
         let requester = &mut self.requester;
         if requester.outstanding() == 0 && !self.keeps_to_switch {
-            requester.cable = core.cables.to_peer(self.connection.peer_ip);
+            requester.cable = core.cables.towards(self.connection.peer_ip);
         }
         let psn = requester.next;
         // A READ is one packet, however many packets its response has.
