@@ -76,8 +76,8 @@ impl Nic {
         wanted.map(core::mem::take).unwrap_or_default()
     }
 
-    /// Connects a direct cable to a peer, or disconnects it. Queue pairs that used it go on by way of
-    /// the switch.
+    /// Connects a direct cable to a peer, or disconnects it. Queue pairs that used it go on by way
+    /// of the switch.
     ///
     /// # Panics
     /// If it is the cable to the switch.
@@ -98,8 +98,8 @@ impl Nic {
         }
     }
 
-    /// Handles a packet that arrived on a direct cable. Packets that do not come from the peer there
-    /// are dropped: no switch has checked their source.
+    /// Handles a packet that arrived on a direct cable. Packets that do not come from the peer
+    /// there are dropped: no switch has checked their source.
     pub fn handle_direct(&mut self, now: Instant, cable: CableId, packet: Packet) {
         self.core.cables.from = cable;
         self.handle_packet(now, packet);

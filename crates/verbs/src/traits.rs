@@ -71,8 +71,8 @@ pub trait Verbs {
         let _ = qpn;
     }
 
-    /// Has the requests of this queue pair pass the switch, whose programs act on them, even if there
-    /// is a direct cable to the peer. The default, for NICs with one cable, has no effect.
+    /// Has the requests of this queue pair pass the switch, whose programs act on them, even if
+    /// there is a direct cable to the peer. The default, for NICs with one cable, has no effect.
     fn keep_to_switch(&mut self, qpn: Qpn) {
         let _ = qpn;
     }

@@ -71,8 +71,8 @@ pub struct HostedSection {
     /// Whether packets in UDP have an authentication code that only their sender can make; by
     /// default, if other machines can send packets.
     pub authenticate: Option<bool>,
-    /// Whether nodes with shared-memory links exchange packets that no program of the switch acts on
-    /// without the switch. Configured faults need the switch: with them, all packets pass it.
+    /// Whether nodes with shared-memory links exchange packets that no program of the switch acts
+    /// on without the switch. Configured faults need the switch: with them, all packets pass it.
     pub direct: bool,
     /// Heartbeat interval in milliseconds.
     pub heartbeat_ms: u64,

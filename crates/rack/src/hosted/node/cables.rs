@@ -1,5 +1,5 @@
-//! Direct cables between nodes that share memory: packets that no program of the switch acts on pass
-//! from node to node.
+//! Direct cables between nodes that share memory: packets that no program of the switch acts on
+//! pass from node to node.
 //!
 //! The NIC records to which peers it sends without such a cable. The controller learns of it with
 //! the next heartbeat, has one node make the cable, and gives its other end to the other. It has

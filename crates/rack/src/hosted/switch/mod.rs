@@ -347,8 +347,8 @@ impl SwitchProcess {
         Ok(closed)
     }
 
-    /// Shows every packet at the switch to `tap`. From the first one on, all packets of the rack pass
-    /// the switch.
+    /// Shows every packet at the switch to `tap`. From the first one on, all packets of the rack
+    /// pass the switch.
     pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
         let core = &self.core;
         if tap.is_some() {
