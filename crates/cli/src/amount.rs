@@ -1,7 +1,6 @@
 //! The amount of a measurement: a number or a duration.
 
 use crate::outcome::CliError;
-use crate::perf::args::PerfArgs;
 
 /// The amount of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,12 +12,16 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The requested amount, or `default`.
+    /// The requested number (`-n`) or seconds (`-D`), or `default`.
     ///
     /// # Errors
     /// If the user requested both.
-    pub fn of(args: &PerfArgs, default: Self) -> Result<Self, CliError> {
-        match (args.iterations, args.duration) {
+    pub fn of(
+        iterations: Option<u64>,
+        duration: Option<f64>,
+        default: Self,
+    ) -> Result<Self, CliError> {
+        match (iterations, duration) {
             (Some(_), Some(_)) => Err(CliError::usage(
                 "-n and -D contradict each other: give a count or a duration, not both",
             )),

@@ -19,8 +19,8 @@ pub type Made = Result<Figure, ExperimentError>;
 pub type Make<'a> = dyn Fn(&'static Experiment, &mut dyn FnMut(f64) -> bool) -> Made + Sync + 'a;
 
 /// Runs `experiments`, `jobs` at a time, the longest first, and passes each outcome to `each` as
-/// soon as it is available, with the real seconds that it took. When the user interrupts, running experiments are stopped and no other
-/// is started.
+/// soon as it is available, with the real seconds that it took. When the user interrupts, running
+/// experiments are stopped and no other is started.
 ///
 /// # Errors
 /// The first error of `each`, which stops the others; if a thread cannot be started.

@@ -76,7 +76,7 @@ fn plan(
             batch: args.batch.unwrap_or(batch_default),
             touch: args.touch,
         },
-        amount: Amount::of(args, Amount::Count(items_default))?,
+        amount: Amount::of(args.iterations, args.duration, Amount::Count(items_default))?,
         threads,
     })
 }

@@ -84,7 +84,7 @@ impl MessagePlan {
             },
         };
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
-        let amount = Amount::of(args, default)?;
+        let amount = Amount::of(args.iterations, args.duration, default)?;
         Ok(Self {
             kind,
             shape,

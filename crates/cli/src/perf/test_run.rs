@@ -80,7 +80,8 @@ impl<'a> TestRun<'a> {
     /// arguments name. A running rack is joined.
     ///
     /// # Errors
-    /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack runs.
+    /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack
+    /// runs.
     pub fn on_any_rack(
         args: &'a PerfArgs,
         globals: &'a Globals,
@@ -144,6 +145,11 @@ impl<'a> TestRun<'a> {
     /// Whether the user wants to stop.
     pub fn is_interrupted(&self) -> bool {
         self.globals.interrupt.is_set()
+    }
+
+    /// Sets the number of measurements, where it depends on the kind of rack.
+    pub fn expect_steps(&mut self, steps: u32) {
+        self.steps = steps;
     }
 
     /// Records that a measurement is done, and whether everything was correct.

@@ -28,8 +28,8 @@ pub fn load(config: &RackConfig) -> Load {
     }
 }
 
-/// Ends a run of YCSB on time, and shows its progress: operations run for `span`, from the first one
-/// on.
+/// Ends a run of YCSB on time, and shows its progress: operations run for `span`, from the first
+/// one on.
 ///
 /// The result says whether the run is to continue, given its phase and the progress of phases that
 /// have no time limit, or the share of a run's operations that have ended: on a busy machine none

@@ -53,11 +53,15 @@ impl Drop for Allocated<'_> {
     }
 }
 
+/// Measurements, for the progress bar.
+const STEPS: u32 = 5;
+
 /// Runs the test on the rack that `test` has joined.
 ///
 /// # Errors
 /// If the rack has no page directory, or the first store has too few free pages.
 pub fn run(mut test: TestRun<'_>, bench: &Bench<'_>) -> Result<Verdict, CliError> {
+    test.expect_steps(STEPS);
     let rack = test.real_rack()?;
     let service = PageService::new(&rack, &PageOptions::default())?;
     let page_bytes = service.page_size();
