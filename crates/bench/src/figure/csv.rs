@@ -12,12 +12,12 @@ impl Figure {
         };
         let names = self.series.iter().map(|series| unit(&series.name));
         let head = std::iter::once(self.x.title()).chain(names).collect();
-        let rows = self.xs().into_iter().enumerate().map(|(at, x)| {
+        let rows = self.xs().into_iter().map(|x| {
             let cells = self.series.iter().map(|series| {
                 let point = series.points.iter().find(|point| point.0 == x);
                 point.map_or_else(String::new, |point| number(point.1))
             });
-            std::iter::once(self.x_name(at, x)).chain(cells).collect()
+            std::iter::once(self.x_name(x)).chain(cells).collect()
         });
         text(std::iter::once(head).chain(rows))
     }

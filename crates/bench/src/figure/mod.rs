@@ -160,17 +160,24 @@ pub fn panel_and_name(name: &str) -> (&str, &str) {
 impl Figure {
     /// The x values of all curves, ascending, without duplicates.
     fn xs(&self) -> Vec<f64> {
-        let points = self.series.iter().flat_map(|series| &series.points);
-        let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
-        xs.sort_by(f64::total_cmp);
-        xs.dedup();
-        xs
+        xs_of(self.series.iter())
     }
 
-    /// The name of an x: the `at`-th given name if there is one, otherwise its number.
-    fn x_name(&self, at: usize, x: f64) -> String {
-        self.x_names.get(at).cloned().unwrap_or_else(|| number(x))
+    /// The name of an x: the given name of its place if there is one, otherwise its number.
+    fn x_name(&self, x: f64) -> String {
+        let at = self.xs().iter().position(|&other| other == x);
+        let name = at.and_then(|at| self.x_names.get(at));
+        name.cloned().unwrap_or_else(|| number(x))
     }
+}
+
+/// The x values of some curves, ascending, without duplicates.
+fn xs_of<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<f64> {
+    let points = series.flat_map(|series| &series.points);
+    let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    xs
 }
 
 /// A number with six significant digits and no trailing zeros.

@@ -3,8 +3,6 @@
 //! Elements that carry no data have their own class (`sheet`, `grid`, `ink`, `halo`) beside their
 //! colour, so that an enclosing page can recolour them in dark mode.
 
-use std::fmt::Write as _;
-
 /// Okabe and Ito's palette without its yellow, which is hard to see on white, and a grey. The
 /// colours can be distinguished with every kind of colour vision.
 const PALETTE: [&str; 7] = [
@@ -83,41 +81,48 @@ pub struct Canvas {
 impl Canvas {
     /// A white sheet of `size` for the figure `name`.
     pub fn new(name: &str, title: &str, (width, height): Point) -> Self {
-        let name = escaped(name);
-        let mut svg = String::new();
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(
-            svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" font-family=\"{FONT}\" role=\"img\" \
-             aria-label=\"{}\">",
-            escaped(title)
-        );
-        let _ = writeln!(svg, "<defs>");
+        let (name, title) = (escaped(name), escaped(title));
         let hatch = |at: usize, angle: i32, shape: &str| {
             format!(
                 "<pattern id=\"{name}-{at}\" width=\"8\" height=\"8\" \
                  patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate({angle})\">{shape}\
-                 </pattern>\n"
+                 </pattern>"
             )
         };
-        let stripe = "<rect width=\"2\" height=\"8\" fill=\"#FFFFFF\" fill-opacity=\"0.5\"/>";
-        let dot = "<circle cx=\"3\" cy=\"3\" r=\"1.6\" fill=\"#FFFFFF\" fill-opacity=\"0.55\"/>";
-        svg.push_str(&hatch(1, 45, stripe));
-        svg.push_str(&hatch(2, 0, dot));
-        svg.push_str(&hatch(3, 135, stripe));
-        let _ = writeln!(
-            svg,
-            "</defs>\n<rect class=\"sheet\" width=\"{width}\" height=\"{height}\" \
-             fill=\"#FFFFFF\"/>"
+        let stripe = r##"<rect width="2" height="8" fill="#FFFFFF" fill-opacity="0.5"/>"##;
+        let dot = r##"<circle cx="3" cy="3" r="1.6" fill="#FFFFFF" fill-opacity="0.55"/>"##;
+        let hatches = [
+            hatch(1, 45, stripe),
+            hatch(2, 0, dot),
+            hatch(3, 135, stripe),
+        ];
+        let size = format!("width=\"{width}\" height=\"{height}\"");
+        let head = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {width} {height}\" \
+             font-family=\"{FONT}\" role=\"img\" aria-label=\"{title}\">"
         );
-        Self { svg, name }
+        let sheet = format!(r##"<rect class="sheet" {size} fill="#FFFFFF"/>"##);
+        let mut canvas = Self {
+            svg: String::new(),
+            name,
+        };
+        canvas.put(&head);
+        canvas.put("<defs>");
+        hatches.iter().for_each(|hatch| canvas.put(hatch));
+        canvas.put("</defs>");
+        canvas.put(&sheet);
+        canvas
     }
 
     /// Returns the picture.
     pub fn finish(mut self) -> String {
-        self.svg.push_str("</svg>\n");
+        self.put("</svg>");
         self.svg
+    }
+
+    fn put(&mut self, element: &str) {
+        self.svg.push_str(element);
+        self.svg.push('\n');
     }
 
     /// A line that carries no curve.
@@ -125,144 +130,113 @@ impl Canvas {
         let (class, colour, more) = match rule {
             Rule::Axis => ("ink", INK, ""),
             Rule::Grid => ("grid", GRID, ""),
-            Rule::Paper => ("ink", INK, " stroke-width=\"2\" stroke-dasharray=\"2 4\""),
+            Rule::Paper => ("ink", INK, r#" stroke-width="2" stroke-dasharray="2 4""#),
         };
-        let _ = writeln!(
-            self.svg,
-            "<polyline class=\"{class}\" fill=\"none\" stroke=\"{colour}\"{more} points=\"{}\"/>",
-            list(points)
-        );
+        let (class, points) = (format!(r#"class="{class}" fill="none""#), list(points));
+        self.put(&format!(
+            r#"<polyline {class} stroke="{colour}"{more} points="{points}"/>"#
+        ));
     }
 
     /// The line of the `index`-th curve.
     pub fn line(&mut self, points: &[Point], index: usize) {
         let dash = match DASHES[index % DASHES.len()] {
             "" => String::new(),
-            dash => format!(" stroke-dasharray=\"{dash}\""),
+            dash => format!(r#" stroke-dasharray="{dash}""#),
         };
-        let _ = writeln!(
-            self.svg,
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" \
-             stroke-linejoin=\"round\"{dash} points=\"{}\"/>",
-            colour(index),
-            list(points)
-        );
+        let (colour, points) = (colour(index), list(points));
+        self.put(&format!(
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
+             stroke-linejoin=\"round\"{dash} points=\"{points}\"/>"
+        ));
     }
 
     /// The area of the `index`-th curve.
     pub fn area(&mut self, points: &[Point], index: usize) {
-        let points = list(points);
-        let _ = writeln!(
-            self.svg,
-            "<polygon fill=\"{}\" fill-opacity=\"0.85\" points=\"{points}\"/>",
-            colour(index)
-        );
+        let (colour, points) = (colour(index), list(points));
+        self.put(&format!(
+            r#"<polygon fill="{colour}" fill-opacity="0.85" points="{points}"/>"#
+        ));
         if let Some(hatch) = self.hatch(index) {
-            let _ = writeln!(self.svg, "<polygon fill=\"{hatch}\" points=\"{points}\"/>");
+            self.put(&format!(r#"<polygon fill="{hatch}" points="{points}"/>"#));
         }
     }
 
     /// A bar of the `index`-th curve between two corners; `tip` is its tooltip.
     pub fn bar(&mut self, [(left, top), (right, bottom)]: [Point; 2], index: usize, tip: &str) {
-        let place = format!(
-            "x=\"{left}\" y=\"{}\" width=\"{}\" height=\"{}\"",
-            top.min(bottom),
-            (right - left).max(1),
-            (bottom - top).abs()
-        );
-        let tip = tip_of(tip);
+        let (x, y) = (left, top.min(bottom));
+        let (width, height) = ((right - left).max(1), (bottom - top).abs());
+        let place = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
+        let (mut fill, tip) = (colour(index).to_owned(), tip_of(tip));
         if let Some(hatch) = self.hatch(index) {
-            let colour = colour(index);
-            let _ = writeln!(self.svg, "<rect {place} fill=\"{colour}\"/>");
-            let _ = writeln!(self.svg, "<rect {place} fill=\"{hatch}\">{tip}</rect>");
-        } else {
-            let _ = writeln!(
-                self.svg,
-                "<rect {place} fill=\"{}\">{tip}</rect>",
-                colour(index)
-            );
+            self.put(&format!(r#"<rect {place} fill="{fill}"/>"#));
+            fill = hatch;
         }
+        self.put(&format!(r#"<rect {place} fill="{fill}">{tip}</rect>"#));
     }
 
     /// A marker of the `index`-th curve; `tip` is its tooltip.
     pub fn marker(&mut self, (x, y): Point, index: usize, tip: &str) {
         let r = MARKER_SIZES[index.min(MARKER_SIZES.len() - 1)];
         let (colour, tip) = (colour(index), tip_of(tip));
+        let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
         let polygon = |points: &[Point]| {
-            format!(
-                "<polygon fill=\"{colour}\" points=\"{}\">{tip}</polygon>",
-                list(points)
-            )
+            let points = list(points);
+            format!(r#"<polygon fill="{colour}" points="{points}">{tip}</polygon>"#)
         };
         let shape = match index % MARKERS {
-            0 => {
-                format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{colour}\">{tip}</circle>")
-            }
-            1 => polygon(&[
-                (x - r, y - r),
-                (x + r, y - r),
-                (x + r, y + r),
-                (x - r, y + r),
-            ]),
-            2 => polygon(&[(x, y - r - 1), (x + r + 1, y + r), (x - r - 1, y + r)]),
+            0 => format!(r#"<circle cx="{x}" cy="{y}" r="{r}" fill="{colour}">{tip}</circle>"#),
+            1 => polygon(&[(left, top), (right, top), (right, bottom), (left, bottom)]),
+            2 => polygon(&[(x, top - 1), (right + 1, bottom), (left - 1, bottom)]),
             3 => {
                 let d = r + 2;
                 polygon(&[(x, y - d), (x + d, y), (x, y + d), (x - d, y)])
             }
-            _ => {
-                let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
-                format!(
-                    "<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" \
-                     fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\">{tip}</path>"
-                )
-            }
+            _ => format!(
+                "<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" \
+                 fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\">{tip}</path>"
+            ),
         };
-        let _ = writeln!(self.svg, "{shape}");
+        self.put(&shape);
     }
 
     /// The marker of a value of the paper.
     pub fn ring(&mut self, (x, y): Point, tip: &str) {
-        let _ = writeln!(
-            self.svg,
+        let tip = tip_of(tip);
+        self.put(&format!(
             "<circle class=\"ink\" cx=\"{x}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{INK}\" \
-             stroke-width=\"2\" stroke-dasharray=\"3 2\">{}</circle>",
-            tip_of(tip)
-        );
+             stroke-width=\"2\" stroke-dasharray=\"3 2\">{tip}</circle>"
+        ));
     }
 
     /// A text at a point.
     pub fn text(&mut self, text: &str, (x, y): Point, look: Text, place: TextAnchor) {
         let size = text_size(look);
         let middle = size / 2 - 1;
-        let (anchor, x, y, turn) = match place {
-            TextAnchor::Right => ("start", x, y + middle, String::new()),
-            TextAnchor::Left => ("end", x, y + middle, String::new()),
-            TextAnchor::Below => ("middle", x, y + size, String::new()),
-            TextAnchor::Upwards => {
-                let x = x + size;
-                (
-                    "middle",
-                    x,
-                    y,
-                    format!(" transform=\"rotate(270 {x} {y})\""),
-                )
-            }
+        let (anchor, x, y) = match place {
+            TextAnchor::Right => ("start", x, y + middle),
+            TextAnchor::Left => ("end", x, y + middle),
+            TextAnchor::Below => ("middle", x, y + size),
+            TextAnchor::Upwards => ("middle", x + size, y),
+        };
+        let turn = match place {
+            TextAnchor::Upwards => format!(r#" transform="rotate(270 {x} {y})""#),
+            _ => String::new(),
         };
         let (class, weight) = match look {
-            Text::Title => ("ink", " font-weight=\"bold\""),
+            Text::Title => ("ink", r#" font-weight="bold""#),
             // The text is on a line or a bar: a halo separates it from its background.
             Text::Small => (
                 "ink halo",
-                " stroke=\"#FFFFFF\" stroke-width=\"3\" paint-order=\"stroke\"",
+                r##" stroke="#FFFFFF" stroke-width="3" paint-order="stroke""##,
             ),
             Text::Plain | Text::Label => ("ink", ""),
         };
-        let _ = writeln!(
-            self.svg,
+        let text = escaped(text);
+        self.put(&format!(
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{INK}\" \
-             text-anchor=\"{anchor}\"{weight}{turn}>{}</text>",
-            escaped(text)
-        );
+             text-anchor=\"{anchor}\"{weight}{turn}>{text}</text>"
+        ));
     }
 
     fn hatch(&self, index: usize) -> Option<String> {

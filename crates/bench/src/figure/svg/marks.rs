@@ -116,10 +116,8 @@ impl Figure {
     }
 
     fn draw_bars(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
-        let all = self.xs();
         for (group_at, x) in panel.xs.iter().enumerate() {
-            let number_of = all.iter().position(|other| other == x).unwrap_or(group_at);
-            let x_name = self.x_name(number_of, *x);
+            let x_name = self.x_name(*x);
             for bar in self.group(panel, name, group_at) {
                 let Some(top) = panel.y_of(bar.y) else {
                     continue;

@@ -8,7 +8,7 @@ mod legend;
 mod marks;
 mod scale;
 
-use super::{Drawing, Figure, Series};
+use super::{Drawing, Figure, Series, xs_of};
 use canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
 use scale::Scale;
 
@@ -135,11 +135,7 @@ impl Figure {
 
     /// The x values of a panel, ascending, without duplicates.
     fn xs_of(&self, name: &str) -> Vec<f64> {
-        let points = self.of_panel(name).flat_map(|series| &series.points);
-        let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
-        xs.sort_by(f64::total_cmp);
-        xs.dedup();
-        xs
+        xs_of(self.of_panel(name))
     }
 
     fn axes(&self, canvas: &mut Canvas, panel: &Panel, with_labels: bool) {
@@ -166,14 +162,11 @@ impl Figure {
 
     /// A name below each group of bars, in several lines if it is long.
     fn x_names(&self, canvas: &mut Canvas, panel: &Panel) {
-        let all = self.xs();
         let group = (panel.right - panel.left) / panel.xs.len().max(1) as i32;
         for (at, &x) in panel.xs.iter().enumerate() {
             let middle = panel.left + (2 * at as i32 + 1) * group / 2;
-            let number = all.iter().position(|&other| other == x).unwrap_or(at);
-            let name = self.x_name(number, x);
             let mut y = panel.bottom + 6;
-            for line in broken(&name, group) {
+            for line in broken(&self.x_name(x), group) {
                 canvas.text(&line, (middle, y), Text::Plain, TextAnchor::Below);
                 y += 14;
             }
