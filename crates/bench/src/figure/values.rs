@@ -1,23 +1,11 @@
 //! Named values of a measurement, for the text of its figure.
 
-use std::collections::BTreeMap;
-
-/// A value.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Value {
-    /// A real number.
-    Number(f64),
-    /// A count.
-    Count(u64),
-    /// Words.
-    Words(String),
-    /// A list of rows, each with its own values.
-    Rows(Vec<Values>),
-}
+use serde::Serialize;
+use toml::{Table, Value};
 
 /// Values by their names.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Values(BTreeMap<&'static str, Value>);
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Values(Table);
 
 /// [`Values`] by their names: `values! { name: value, other }`, where a variable names itself.
 macro_rules! values {
@@ -33,9 +21,10 @@ macro_rules! values {
 pub(crate) use values;
 
 impl Values {
-    /// Sets a value.
-    pub fn set(&mut self, name: &'static str, value: impl Into<Value>) {
-        self.0.insert(name, value.into());
+    /// Sets a value: a number, words, or a list of rows, each with its own values.
+    pub fn set(&mut self, name: &str, value: impl Serialize) {
+        let value = Value::try_from(value).expect("it is a number, words, or rows");
+        self.0.insert(name.into(), value);
     }
 
     /// The values of each row of a list, and those of the whole figure that the row has none of the
@@ -47,15 +36,16 @@ impl Values {
         let Some(name) = each else {
             return vec![self.clone()];
         };
-        let Some(Value::Rows(rows)) = self.find(name) else {
+        let Some(Value::Array(rows)) = self.find(name) else {
             panic!("{name} is no list of rows");
         };
-        let with_all = |row: &Self| {
+        let rows = rows.iter().filter_map(Value::as_table);
+        let with_all = |row: &Table| {
             let mut all = self.clone();
-            all.0.extend(row.0.clone());
+            all.0.extend(row.clone());
             all
         };
-        rows.iter().map(with_all).collect()
+        rows.map(with_all).collect()
     }
 
     /// A value, if there is one.
@@ -73,7 +63,11 @@ impl Values {
     /// # Panics
     /// If there is none.
     pub fn number(&self, name: &str) -> f64 {
-        self.get(name).number()
+        match self.get(name) {
+            Value::Float(number) => *number,
+            Value::Integer(count) => *count as f64,
+            other => panic!("{other:?} is no number"),
+        }
     }
 
     /// A text, with values in place of their names.
@@ -87,7 +81,7 @@ impl Values {
             written.push_str(before);
             let (name, after) = after.split_once('}').expect("a name ends with a brace");
             match name.split_once(":.") {
-                None => written.push_str(&self.get(name).words()),
+                None => written.push_str(&words(self.get(name))),
                 Some((name, digits)) => {
                     let digits = digits.parse().expect("a number of decimals");
                     let number = self.number(name);
@@ -100,62 +94,11 @@ impl Values {
     }
 }
 
-impl Value {
-    fn number(&self) -> f64 {
-        match self {
-            Self::Number(number) => *number,
-            Self::Count(count) => *count as f64,
-            other => panic!("{other:?} is no number"),
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Count(count) => count.to_string(),
-            Self::Words(words) => words.clone(),
-            Self::Rows(_) => panic!("a list is no text"),
-        }
+fn words(value: &Value) -> String {
+    match value {
+        Value::Float(number) => number.to_string(),
+        Value::Integer(count) => count.to_string(),
+        Value::String(words) => words.clone(),
+        _ => panic!("a list is no text"),
     }
 }
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<String> for Value {
-    fn from(words: String) -> Self {
-        Self::Words(words)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(words: &str) -> Self {
-        Self::Words(words.into())
-    }
-}
-
-impl From<&String> for Value {
-    fn from(words: &String) -> Self {
-        Self::Words(words.clone())
-    }
-}
-
-impl From<Vec<Values>> for Value {
-    fn from(rows: Vec<Values>) -> Self {
-        Self::Rows(rows)
-    }
-}
-
-macro_rules! counts {
-    ($($kind:ty),*) => {
-        $(impl From<$kind> for Value {
-            fn from(count: $kind) -> Self {
-                Self::Count(count as u64)
-            }
-        })*
-    };
-}
-counts!(u8, u16, u32, u64, usize);
