@@ -15,6 +15,7 @@ pub mod seen;
 mod tests;
 pub mod walk;
 
+use super::text_of;
 use crate::figure::{Values, values};
 use crate::harness::drive::OrFailed;
 use crate::harness::grid::Curve;
@@ -22,6 +23,7 @@ use crate::harness::{Result, Scale};
 use database::{Database, Popularity};
 use rdma::Limits;
 use seen::Seen;
+use serde::Deserialize;
 
 /// Divisor of keys, ranges and regular nodes in the quick form.
 const SHRINK: u64 = 10;
@@ -49,34 +51,68 @@ pub const VALUE_BYTES: u32 = 1000;
 /// The Zipfian skew of the default.
 pub const SKEW: f64 = 0.99;
 
-/// A figure: what it varies, and the paper's claims. `P` is a point, `C` a claim.
-pub struct Sweep<P: 'static, C: 'static> {
-    /// The values of the horizontal axis in the quick form and in the other forms.
-    pub xs: [&'static [f64]; 2],
-    /// Sets the varied parameter.
-    pub set: fn(&mut P, f64),
-    /// The paper's claims.
-    pub claims: &'static [C],
+/// What a figure varies, in the text of the figure, and the paper's claims.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The values of the horizontal axis in the quick form, if they are others.
+    quick: Option<Vec<f64>>,
+    /// The values of the horizontal axis.
+    xs: Vec<f64>,
+    /// The paper's values at some of the points.
+    pub claims: Vec<PaperClaim>,
 }
 
-impl<P: Copy, C> Sweep<P, C> {
-    /// The points with their x: `default` with the varied parameter set.
-    pub fn points(&self, scale: Scale, default: P) -> Vec<(f64, P)> {
+/// The metric that a claim is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// The mean latency.
+    Mean,
+    /// The latency that 99 % do not exceed.
+    Tail,
+    /// Operations per second.
+    Throughput,
+}
+
+/// The paper's values at a point, in microseconds or thousands per second.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperClaim {
+    /// The metric.
+    pub of: Of,
+    /// The point.
+    pub x: f64,
+    /// The point in words.
+    pub what: String,
+    /// In the network.
+    pub network: f64,
+    /// For the baseline.
+    pub baseline: f64,
+}
+
+impl Sweep {
+    /// That of a figure.
+    pub fn of(figure: &str) -> Self {
+        text_of(figure).sweep()
+    }
+
+    /// The points with their x: `default` with the parameter that `set` sets.
+    pub fn points<P: Copy>(
+        &self,
+        scale: Scale,
+        default: P,
+        set: impl Fn(&mut P, f64),
+    ) -> Vec<(f64, P)> {
         let point = |&x: &f64| {
             let mut point = default;
-            (self.set)(&mut point, x);
+            set(&mut point, x);
             (x, point)
         };
-        let xs = scale.pick(self.xs[0], self.xs[1]);
-        xs.iter().map(point).collect()
+        let quick = self.quick.as_ref().unwrap_or(&self.xs);
+        scale.pick(quick, &self.xs).iter().map(point).collect()
     }
 }
-
-/// One to ten.
-pub const TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
-
-/// The paper's skews.
-pub const SKEWS: [&[f64]; 2] = [&[0.9, 0.95, 0.99]; 2];
 
 /// The popularity of keys, as in [`Popularity::new`].
 pub fn popularity(database: &Database, skew: f64, variation: f64, seed: u64) -> Result<Popularity> {

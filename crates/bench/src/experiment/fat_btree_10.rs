@@ -6,7 +6,7 @@ use super::fat_btree::database::{Database, distinct};
 use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
 use super::fat_btree::rdma::{self, Limits};
-use super::fat_btree::{SKEW, SKEWS, Sweep, limits, popularity, quick, shrink};
+use super::fat_btree::{SKEW, Sweep, limits, popularity, quick, shrink};
 use crate::figure::{Measured, values};
 use crate::harness::grid::{self, Curve};
 use crate::harness::{Result, Run};
@@ -42,85 +42,47 @@ const BUSY: u16 = 16;
 /// Names of the curves: led by the network, and the baseline.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// A part of the figure. A claim has an x, its words, and thousands of operations per second, in
-/// the network and for the baseline.
-pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
-
-/// Figure 10(a): the size of the database.
-pub const BY_KEYS: Part = Sweep {
-    xs: [
-        &[10.0, 20.0, 40.0, 70.0, 100.0],
-        &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
-    ],
-    set: |point, millions| point.keys = millions as u64 * 1_000_000,
-    claims: &[(100.0, "100 M keys", 583.1, 442.8)],
-};
-
-/// Figure 10(b): clients.
-pub const BY_CLIENTS: Part = Sweep {
-    xs: [
-        &[1.0, 4.0, 8.0, 12.0, 16.0],
-        &[1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0],
-    ],
-    set: |point, clients| point.clients = clients as u16,
-    claims: &[
-        (1.0, "one client", 52.0, 47.7),
-        (16.0, "16 clients", 583.1, 442.8),
-    ],
-};
-
-/// Figure 10(c): the share of reads.
-pub const BY_READS: Part = Sweep {
-    xs: [&[50.0, 60.0, 70.0, 80.0, 90.0, 100.0]; 2],
-    set: |point, percent| point.updates = 1.0 - percent / 100.0,
-    claims: &[
-        (50.0, "half are reads", 613.2, 451.9),
-        (100.0, "all are reads", 413.7, 363.0),
-    ],
-};
-
-/// Figure 10(d): the skew of the workload.
-pub const BY_SKEW: Part = Sweep {
-    xs: SKEWS,
-    set: |point, skew| point.skew = skew,
-    claims: &[
-        (0.9, "skew 0.9", 521.0, 417.7),
-        (0.99, "skew 0.99", 583.1, 442.8),
-    ],
-};
-
-impl Part {
-    /// Measures the part.
-    pub fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
-        let panels = UNDER_WAY.iter();
-        let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
-        let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
-        let points = self.points(run.scale, DEFAULT);
-        let database = |(_, point): &(f64, Point)| (point.keys, point.skew);
-        let groups: Vec<_> = points.chunk_by(|a, b| database(a) == database(b)).collect();
-        for (at, group) in groups.iter().enumerate() {
-            measure(&mut run.part(at, groups.len()), group, &mut curves)?;
-        }
-        let mut claims = Vec::new();
-        for &(x, what, network, baseline) in self.claims {
-            for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
-                let rate = |way: usize| curves[way].value(x, |rate| *rate);
-                let (paper, ours) = (network / baseline, rate(0) / rate(1));
-                claims.push(values! { what, panel, paper, ours });
-            }
-        }
-        let values = values! {
-            claims,
-            servers: SERVERS,
-            threads: devices::FAT_BTREE_SERVER_THREADS,
-            busy: BUSY,
-            quick: quick(run.scale),
-        };
-        Ok(Measured::new(
-            grid::series(&curves, |x| x, |rate| *rate),
-            values,
-        ))
+/// Sets what a part of the figure varies.
+fn set(part: &str, point: &mut Point, x: f64) {
+    match part {
+        "fat-btree-10" => point.keys = x as u64 * 1_000_000,
+        "fat-btree-10b" => point.clients = x as u16,
+        "fat-btree-10c" => point.updates = 1.0 - x / 100.0,
+        _ => point.skew = x,
     }
+}
+
+/// Measures a part of the figure.
+pub fn run(run: &mut Run<'_>, part: &str) -> Result<Measured> {
+    let panels = UNDER_WAY.iter();
+    let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
+    let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
+    let sweep = Sweep::of(part);
+    let points = sweep.points(run.scale, DEFAULT, |point, x| set(part, point, x));
+    let database = |(_, point): &(f64, Point)| (point.keys, point.skew);
+    let groups: Vec<_> = points.chunk_by(|a, b| database(a) == database(b)).collect();
+    for (at, group) in groups.iter().enumerate() {
+        measure(&mut run.part(at, groups.len()), group, &mut curves)?;
+    }
+    let mut claims = Vec::new();
+    for claim in &sweep.claims {
+        for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
+            let rate = |way: usize| curves[way].value(claim.x, |rate| *rate);
+            let (paper, ours) = (claim.network / claim.baseline, rate(0) / rate(1));
+            claims.push(values! { what: &claim.what, panel, paper, ours });
+        }
+    }
+    let values = values! {
+        claims,
+        servers: SERVERS,
+        threads: devices::FAT_BTREE_SERVER_THREADS,
+        busy: BUSY,
+        quick: quick(run.scale),
+    };
+    Ok(Measured::new(
+        grid::series(&curves, |x| x, |rate| *rate),
+        values,
+    ))
 }
 
 /// Millions of operations per second by x.

@@ -33,6 +33,7 @@ mod zero_sided_flows;
 
 use crate::figure::{self, Figure, FigureText, Measured, Texts};
 use crate::harness::{Result, Run};
+use fat_btree::lookups;
 use std::sync::LazyLock;
 
 /// One of the papers' figures.
@@ -65,10 +66,10 @@ impl Experiment {
     }
 }
 
-/// A file of texts beside this one.
-macro_rules! text {
-    ($path:literal) => {
-        ($path, include_str!($path))
+/// Files of texts beside this one, by their names.
+macro_rules! files {
+    ($($name:ident)*) => {
+        &[$((stringify!($name), include_str!(concat!(stringify!($name), ".toml")))),*]
     };
 }
 
@@ -84,32 +85,14 @@ fn text_of(name: &str) -> &'static FigureText {
     &TEXTS[name]
 }
 
-/// The tables of texts beside the experiments, by the names of their files.
-const FILES: &[(&str, &str)] = &[
-    text!("zero_sided_flows.toml"),
-    text!("zero_sided_6.toml"),
-    text!("zero_sided_7.toml"),
-    text!("zero_sided_8.toml"),
-    text!("zero_sided_9.toml"),
-    text!("zero_sided_10.toml"),
-    text!("zero_sided_11.toml"),
-    text!("zero_sided_12.toml"),
-    text!("zero_sided_13.toml"),
-    text!("zero_sided_14.toml"),
-    text!("zero_sided_15.toml"),
-    text!("zero_sided_16.toml"),
-    text!("seamless_3.toml"),
-    text!("seamless_4.toml"),
-    text!("seamless_5.toml"),
-    text!("bluefield_4.toml"),
-    text!("bluefield_5.toml"),
-    text!("bluefield_6.toml"),
-    text!("bluefield_9.toml"),
-    text!("bluefield_11.toml"),
-    text!("bluefield_12.toml"),
-    text!("fat_btree.toml"),
-    text!("communication.toml"),
-];
+/// The tables of texts beside the experiments.
+const FILES: &[(&str, &str)] = files! {
+    zero_sided_flows zero_sided_6 zero_sided_7 zero_sided_8 zero_sided_9 zero_sided_10
+    zero_sided_11 zero_sided_12 zero_sided_13 zero_sided_14 zero_sided_15 zero_sided_16
+    seamless_3 seamless_4 seamless_5
+    bluefield_4 bluefield_5 bluefield_6 bluefield_9 bluefield_11 bluefield_12
+    fat_btree communication
+};
 
 /// Every experiment, in the papers' order.
 pub const ALL: &[Experiment] = &[
@@ -136,22 +119,22 @@ pub const ALL: &[Experiment] = &[
     experiment("bluefield-10", bluefield_9::run_latency),
     experiment("bluefield-11", bluefield_11::run),
     experiment("bluefield-12", bluefield_12::run),
-    experiment("fat-btree-5", |run| fat_btree::lookups::KEYS.measured(run)),
-    experiment("fat-btree-6", |run| {
-        fat_btree::lookups::VARIATION.measured(run)
-    }),
-    experiment("fat-btree-7", |run| fat_btree::lookups::SKEWS.measured(run)),
-    experiment("fat-btree-7b", fat_btree::lookups::run_distributions),
-    experiment("fat-btree-8", |run| fat_btree::lookups::NODES.measured(run)),
-    experiment("fat-btree-9", |run| {
-        fat_btree::lookups::LAYERS.measured(run)
-    }),
-    experiment("fat-btree-10", |run| fat_btree_10::BY_KEYS.measured(run)),
+    experiment("fat-btree-5", |run| lookups::run(run, "fat-btree-5")),
+    experiment("fat-btree-6", |run| lookups::run(run, "fat-btree-6")),
+    experiment("fat-btree-7", |run| lookups::run(run, "fat-btree-7")),
+    experiment("fat-btree-7b", lookups::run_distributions),
+    experiment("fat-btree-8", |run| lookups::run(run, "fat-btree-8")),
+    experiment("fat-btree-9", |run| lookups::run(run, "fat-btree-9")),
+    experiment("fat-btree-10", |run| fat_btree_10::run(run, "fat-btree-10")),
     experiment("fat-btree-10b", |run| {
-        fat_btree_10::BY_CLIENTS.measured(run)
+        fat_btree_10::run(run, "fat-btree-10b")
     }),
-    experiment("fat-btree-10c", |run| fat_btree_10::BY_READS.measured(run)),
-    experiment("fat-btree-10d", |run| fat_btree_10::BY_SKEW.measured(run)),
+    experiment("fat-btree-10c", |run| {
+        fat_btree_10::run(run, "fat-btree-10c")
+    }),
+    experiment("fat-btree-10d", |run| {
+        fat_btree_10::run(run, "fat-btree-10d")
+    }),
     experiment("communication-4a", communication::figures::run::<0>),
     experiment("communication-4b", communication::figures::run::<1>),
     experiment("communication-5a", communication::figures::run::<2>),

@@ -10,6 +10,7 @@
 use super::values::Values;
 use super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// A number, or the name of a measured value.
@@ -79,6 +80,8 @@ pub struct FigureText {
     notes: Vec<NoteText>,
     /// The texts whose claims and notes come last.
     pub shared: Vec<String>,
+    /// What the experiment varies, in a form of its own.
+    sweep: toml::Table,
 }
 
 /// What an experiment has measured.
@@ -106,6 +109,15 @@ pub fn read(files: &[(&str, &str)]) -> Texts {
 }
 
 impl FigureText {
+    /// What the experiment varies.
+    ///
+    /// # Panics
+    /// If it has another form: it is a part of the program.
+    pub fn sweep<T: DeserializeOwned>(&self) -> T {
+        let sweep = self.sweep.clone().try_into();
+        sweep.unwrap_or_else(|error| panic!("what {} varies: {error}", self.title))
+    }
+
     /// The figure `name` of a run with this seed; `texts` has the shared ones.
     ///
     /// # Panics

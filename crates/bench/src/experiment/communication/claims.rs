@@ -34,6 +34,27 @@ impl Seen<'_> {
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
+    /// For each buffer, its bytes and the fraction by which the bandwidth falls with the last doubling
+    /// before the data is half the buffer.
+    fn falls(&self, of: fn(&Curve) -> &[(f64, f64)]) -> Vec<(u64, f64)> {
+        let fall = |curve: &Curve| {
+            let at = |data: u64| of(curve).iter().find(|point| point.0 == data as f64);
+            let (half, before) = (curve.shape.bytes, curve.shape.bytes / 2);
+            Some((2 * half, 1.0 - at(half)?.1 / at(before)?.1))
+        };
+        self.curves.iter().filter_map(fall).collect()
+    }
+
+    /// The data from which on threads are permanently better than one.
+    fn better_from(&self) -> f64 {
+        let points = self.curves.first().map_or(&[][..], |curve| &curve.points);
+        let data = points.iter().map(|point| point.0 as u64);
+        let is_worse = |&at: &u64| self.best_at(at) <= self.beside_at(at);
+        let worse = data.clone().filter(is_worse).max().unwrap_or(0);
+        let better = data.filter(|&at| at > worse).min();
+        better.map_or(f64::NAN, |at| at as f64)
+    }
+
     /// The most data of the sweep, and how much its last step still changes the bandwidth.
     pub fn steadiness(&self) -> (u64, f64) {
         let drawn = match self.row.is_single {
@@ -74,109 +95,52 @@ fn peak<'a>(curves: &[&'a Curve]) -> (f64, f64, Option<&'a Curve>) {
     })
 }
 
-/// The bytes of a curve's whole buffer, in KiB.
-fn buffer_kib(curve: Option<&Curve>, halves: u64) -> f64 {
-    curve.map_or(f64::NAN, |curve| {
-        (halves * curve.shape.bytes) as f64 / 1024.0
-    })
+/// The share of falls that are some.
+fn falling(falls: &[(u64, f64)]) -> f64 {
+    falls.iter().filter(|fall| fall.1 > 0.0).count() as f64 / falls.len() as f64
 }
 
-pub fn values_4a(seen: &Seen<'_>) -> Values {
+fn listed(falls: &[(u64, f64)]) -> String {
+    let parts = falls.iter().map(|&(buffer, fall)| {
+        let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
+        format!("{} {what}{by:.0} %", Bytes(buffer))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// What the texts name; each of them needs a part of it.
+pub fn values(seen: &Seen<'_>) -> Values {
     let (data, best, curve) = seen.peak();
-    let small = seen
-        .curves
-        .iter()
-        .filter(|curve| 2 * curve.shape.bytes < 64 << 10);
+    let (_, best_of_all, with) = peak(&seen.curves.iter().collect::<Vec<_>>());
+    let (_, one, _) = peak(&seen.beside.iter().collect::<Vec<_>>());
+    // The single buffer has two halves.
+    let best_buffer = curve.map_or(f64::NAN, |curve| (2 * curve.shape.bytes) as f64);
+    let is_small = |curve: &&Curve| 2 * curve.shape.bytes < 64 << 10;
+    let small = seen.curves.iter().filter(is_small);
+    let written = seen.falls(|curve| &curve.written);
+    let consumed = seen.falls(|curve| &curve.points);
+    let drawn = seen.row.best_of_paper(seen.curves);
+    let is_good = |curve: &&&Curve| (256 << 10..=1 << 20).contains(&curve.shape.bytes);
+    let until_written = drawn.iter().flat_map(|curve| &curve.written);
+    let with_1_mib = until_written.filter(|point| point.0 == sweep::MIB);
     values! {
-        best,
-        best_kib: buffer_kib(curve, 2),
+        best, best_of_all, one,
+        best_kib: best_buffer / 1024.0,
+        best_buffer: Bytes(best_buffer as u64).to_string(),
         best_data: Bytes(data as u64).to_string(),
+        best_data_kib: data / 1024.0,
         small: most(small.map(|curve| curve.peak().1)),
-    }
-}
-
-pub fn values_4b(seen: &Seen<'_>) -> Values {
-    // The fraction by which a curve falls with its last doubling before the data is half the
-    // buffer.
-    let falls = |of: fn(&Curve) -> &[(f64, f64)]| -> Vec<(u64, f64)> {
-        let fall = |curve: &Curve| {
-            let at = |data: u64| of(curve).iter().find(|point| point.0 == data as f64);
-            let (half, before) = (curve.shape.bytes, curve.shape.bytes / 2);
-            Some((2 * half, 1.0 - at(half)?.1 / at(before)?.1))
-        };
-        seen.curves.iter().filter_map(fall).collect()
-    };
-    let consumed = falls(|curve| &curve.points);
-    let written = falls(|curve| &curve.written);
-    let falling = |falls: &[(u64, f64)]| falls.iter().filter(|fall| fall.1 > 0.0).count();
-    let share = |falls: &[(u64, f64)]| falling(falls) as f64 / falls.len() as f64;
-    let listed = |falls: &[(u64, f64)]| {
-        let parts = falls.iter().map(|&(buffer, fall)| {
-            let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
-            format!("{} {what}{by:.0} %", Bytes(buffer))
-        });
-        parts.collect::<Vec<_>>().join(", ")
-    };
-    let (_, best, curve) = seen.peak();
-    values! {
-        best,
-        falls_written: share(&written),
-        falls_consumed: share(&consumed),
+        falls_written: falling(&written),
+        falls_consumed: falling(&consumed),
         written: listed(&written),
         consumed: listed(&consumed),
-        best_buffer: Bytes(buffer_kib(curve, 2) as u64 * 1024).to_string(),
-    }
-}
-
-pub fn values_5a(seen: &Seen<'_>) -> Values {
-    let (data, best, _) = seen.peak();
-    let (_, best_of_all, curve) = peak(&seen.curves.iter().collect::<Vec<_>>());
-    values! {
-        best, best_of_all,
-        best_data_kib: data / 1024.0,
         at_512_kib: seen.best_at(512 << 10),
-        with: curve.map_or_else(String::new, |curve| seen.row.name(&curve.shape)),
-    }
-}
-
-pub fn values_5b(seen: &Seen<'_>) -> Values {
-    let (_, best, _) = seen.peak();
-    let data = seen.curves.first().map_or(&[][..], |curve| &curve.points);
-    let data = data.iter().map(|point| point.0 as u64);
-    // The point from which threads are permanently better.
-    let worse = data
-        .clone()
-        .filter(|&at| seen.best_at(at) <= seen.beside_at(at));
-    let worse = worse.max().unwrap_or(0);
-    let better = data
-        .filter(|&at| at > worse)
-        .min()
-        .map_or(f64::NAN, |at| at as f64);
-    values! {
-        best,
-        at_512_kib: seen.best_at(512 << 10),
-        better_mib: better / sweep::MIB,
-        beside: seen.beside_at(512 << 10),
-    }
-}
-
-pub fn values_6a(seen: &Seen<'_>) -> Values {
-    let (data, best, _) = seen.peak();
-    let drawn = seen.row.best_of_paper(seen.curves);
-    let good = |curve: &&&Curve| (256 << 10..=1 << 20).contains(&curve.shape.bytes);
-    let written = drawn.iter().flat_map(|curve| &curve.written);
-    let written = written.filter(|point| point.0 == sweep::MIB);
-    values! {
-        best,
         at_1_mib: seen.best_at(1 << 20),
-        best_data_kib: data / 1024.0,
-        written_at_1_mib: most(written.map(|point| point.1)),
-        good: drawn.iter().filter(good).count(),
+        with: with.map_or_else(String::new, |curve| seen.row.name(&curve.shape)),
+        better_mib: seen.better_from() / sweep::MIB,
+        beside: seen.beside_at(512 << 10),
+        written_at_1_mib: most(with_1_mib.map(|point| point.1)),
+        good: drawn.iter().filter(is_good).count(),
+        gain: best / one,
     }
-}
-
-pub fn values_6b(seen: &Seen<'_>) -> Values {
-    let (_, best, _) = seen.peak();
-    let (_, one, _) = peak(&seen.beside.iter().collect::<Vec<_>>());
-    values! { best, one, gain: best / one }
 }

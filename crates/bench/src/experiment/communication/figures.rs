@@ -1,99 +1,53 @@
-//! The figures, each a row of parameters ([`Row`]), shared by virtual and real time.
+//! The figures, each a row of parameters ([`Row`]) beside its text, shared by virtual and real time.
 
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
 use crate::experiment::text_of;
-use crate::figure::{FigureText, Measured, Series, Values};
+use crate::figure::{FigureText, Measured, Series};
 use crate::harness::{Result, Run, Scale};
+use serde::Deserialize;
+use std::sync::LazyLock;
 
 /// Threads at each end, and the total number of receive buffers.
 pub type Layout = (u8, u8);
 
 /// The parameters of a figure.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Row {
     /// Its name on the command line.
+    #[serde(skip)]
     pub name: &'static str,
     /// How data is transferred; raw data is not consumed.
     pub way: Way,
     /// Whether it is a single buffer, which is halved.
+    #[serde(default)]
     pub is_single: bool,
     /// The layouts of the quick form and of the other forms.
-    layouts: [&'static [Layout]; 2],
+    quick: Vec<Layout>,
+    layouts: Vec<Layout>,
     /// The paper's layout, which is among them.
     paper: Layout,
     /// Receive buffers of one thread, to compare threads with: the paper's best.
     beside: Option<u8>,
-    /// What the figure's text says of the results, beside what that of every figure says.
-    values: fn(&Seen<'_>) -> Values,
 }
 
-const ONE: &[Layout] = &[(1, 1)];
-const ONE_THREAD: &[Layout] = &[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7)];
-
-/// Each thread has one receive buffer (section 4.1.1).
-const THREADS: &[Layout] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)];
-
-/// Each thread has two (section 4.2.1), and there are at most seven.
-const THREADS_CONSUMING: &[Layout] = &[(1, 2), (2, 4), (3, 6)];
-
 /// Figures 4a, 4b, 5a, 5b, 6a and 6b.
-pub const ROWS: [Row; 6] = [
-    Row {
-        name: "communication-4a",
-        way: Way::Raw,
-        is_single: true,
-        layouts: [ONE, ONE],
-        paper: (1, 1),
-        beside: None,
-        values: claims::values_4a,
-    },
-    Row {
-        name: "communication-4b",
-        way: Way::Single,
-        is_single: true,
-        layouts: [ONE, ONE],
-        paper: (1, 1),
-        beside: None,
-        values: claims::values_4b,
-    },
-    Row {
-        name: "communication-5a",
-        way: Way::Raw,
-        is_single: false,
-        layouts: [ONE_THREAD.split_at(2).0, ONE_THREAD],
-        paper: (1, 1),
-        beside: None,
-        values: claims::values_5a,
-    },
-    Row {
-        name: "communication-5b",
-        way: Way::Raw,
-        is_single: false,
-        layouts: [&[(2, 2), (3, 3), (4, 4)], THREADS],
-        paper: (3, 3),
-        beside: Some(1),
-        values: claims::values_5b,
-    },
-    Row {
-        name: "communication-6a",
-        way: Way::Multi,
-        is_single: false,
-        layouts: [ONE_THREAD.split_at(3).0, ONE_THREAD],
-        paper: (1, 2),
-        beside: None,
-        values: claims::values_6a,
-    },
-    Row {
-        name: "communication-6b",
-        way: Way::Multi,
-        is_single: false,
-        layouts: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
-        paper: (3, 6),
-        beside: Some(2),
-        values: claims::values_6b,
-    },
-];
+pub static ROWS: LazyLock<[Row; 6]> = LazyLock::new(|| {
+    let names = [
+        "communication-4a",
+        "communication-4b",
+        "communication-5a",
+        "communication-5b",
+        "communication-6a",
+        "communication-6b",
+    ];
+    names.map(|name| Row {
+        name,
+        ..text_of(name).sweep()
+    })
+});
 
 /// Measures the figure of a row in virtual time.
 pub fn run<const ROW: usize>(run: &mut Run<'_>) -> Result<Measured> {
@@ -102,8 +56,8 @@ pub fn run<const ROW: usize>(run: &mut Run<'_>) -> Result<Measured> {
 
 impl Row {
     /// Threads and buffers, including those of the paper's figure.
-    pub fn layouts(&self, scale: Scale) -> &'static [Layout] {
-        scale.pick(self.layouts[0], self.layouts[1])
+    pub fn layouts(&self, scale: Scale) -> &[Layout] {
+        scale.pick(&self.quick, &self.layouts)
     }
 
     /// The shapes with buffers of these sizes; the single buffer is halved.
@@ -205,7 +159,7 @@ impl Row {
             curves,
             beside,
         };
-        let mut values = (self.values)(&seen);
+        let mut values = claims::values(&seen);
         values.set("sizes", sizes.note());
         values.set("chosen", seen.chosen());
         let (last, change) = seen.steadiness();
@@ -229,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_layout_is_possible_and_the_papers_is_among_them() {
-        for row in ROWS {
+        for row in &*ROWS {
             for scale in Scale::ALL {
                 let layouts = row.layouts(scale);
                 assert!(layouts.contains(&row.paper), "{}", row.name);

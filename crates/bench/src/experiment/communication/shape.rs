@@ -6,7 +6,8 @@ use core::ops::Range;
 use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
 
 /// How data is transferred from one node to the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Way {
     /// Written to receive buffers in turn, which are never read: the throughput test.
     Raw,

@@ -1,13 +1,13 @@
 //! Figures 5 to 9 of the Fat-B+Tree paper: lookups by the size of the database, by the share of the
 //! workload that the network was not loaded for, by its skew ("fat-btree-7", the distributions as
 //! "fat-btree-7b"), by the number of regular nodes in a layer of the network, and by the number of
-//! loaded layers below the fat root. Each is a row of parameters ([`Sweep`]); lookups are made in
-//! the network, and one-sided in trees of several shapes.
+//! loaded layers below the fat root. Each varies one parameter ([`Sweep`]); lookups are made in the
+//! network, and one-sided in trees of several shapes.
 
 use super::database::{Database, Popularity, distinct};
 use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
-use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, noted, popularity, shrink};
+use super::{Of, PaperClaim, SKEW, Sweep, VALUE_BYTES, limits, noted, popularity, shrink};
 use crate::figure::{Measured, Series, Values, values};
 use crate::harness::grid::{self, Curve};
 use crate::harness::{ExperimentError, Result, Run};
@@ -35,83 +35,16 @@ const DEFAULT: Point = Point {
     nodes: super::NODES,
 };
 
-/// A figure of lookups.
-type Lookups = Sweep<Point, PaperClaim>;
-
-/// Figure 5: the size of the database.
-pub const KEYS: Lookups = Sweep {
-    xs: [&[1.0, 3.0, 5.0, 7.0, 10.0], TO_TEN],
-    set: |point, millions| point.keys = millions as u64 * 1_000_000,
-    claims: &[
-        PaperClaim(Of::Mean, 1.0, "1 M keys", 27.5, 112.6),
-        PaperClaim(Of::Mean, 10.0, "10 M keys", 46.7, 129.0),
-        PaperClaim(Of::Tail, 1.0, "1 M keys", 51.1, 122.5),
-        PaperClaim(Of::Tail, 10.0, "10 M keys", 71.0, 142.4),
-        PaperClaim(Of::Throughput, 1.0, "1 M keys", 34.2, 8.7),
-        PaperClaim(Of::Throughput, 10.0, "10 M keys", 20.5, 7.6),
-    ],
-};
-
-/// Figure 6: queries that the network was not loaded for.
-pub const VARIATION: Lookups = Sweep {
-    xs: [
-        &[0.0, 25.0, 50.0, 75.0, 100.0],
-        &[
-            0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0,
-        ],
-    ],
-    set: |point, percent| point.variation = percent / 100.0,
-    claims: &[
-        PaperClaim(Of::Mean, 0.0, "no variation", 32.9, 113.0),
-        PaperClaim(Of::Mean, 100.0, "wholly other keys", 44.9, 113.0),
-        PaperClaim(Of::Throughput, 0.0, "no variation", 28.8, 8.7),
-        PaperClaim(Of::Throughput, 100.0, "wholly other keys", 21.3, 8.7),
-    ],
-};
-
-/// Figure 7: the skew of the workload.
-pub const SKEWS: Lookups = Sweep {
-    xs: super::SKEWS,
-    set: |point, skew| point.skew = skew,
-    claims: &[
-        PaperClaim(Of::Throughput, 0.9, "skew 0.9", 25.8, 8.7),
-        PaperClaim(Of::Throughput, 0.99, "skew 0.99", 28.8, 8.7),
-    ],
-};
-
-/// Figure 8: regular nodes of a layer.
-pub const NODES: Lookups = Sweep {
-    xs: [
-        &[300.0, 1200.0, 2100.0, 3000.0, 3900.0],
-        &[
-            300.0, 600.0, 900.0, 1200.0, 1500.0, 1800.0, 2100.0, 2400.0, 2700.0, 3000.0, 3300.0,
-            3600.0, 3900.0,
-        ],
-    ],
-    set: |point, nodes| point.nodes = nodes as u16,
-    claims: &[
-        PaperClaim(Of::Mean, 300.0, "300 tree nodes", 45.6, 113.2),
-        PaperClaim(Of::Mean, 3900.0, "3900 tree nodes", 32.7, 113.2),
-        PaperClaim(Of::Tail, 300.0, "300 tree nodes", 72.5, 123.2),
-        PaperClaim(Of::Tail, 3900.0, "3900 tree nodes", 52.7, 123.2),
-        PaperClaim(Of::Throughput, 300.0, "300 tree nodes", 21.1, 8.7),
-        PaperClaim(Of::Throughput, 3900.0, "3900 tree nodes", 28.9, 8.7),
-    ],
-};
-
-/// Figure 9: layers below the fat root.
-pub const LAYERS: Lookups = Sweep {
-    xs: [&[0.0, 1.0, 2.0, 3.0]; 2],
-    set: |point, layers| point.layers = layers as u8,
-    claims: &[
-        PaperClaim(Of::Mean, 0.0, "the fat root alone", 74.1, 113.2),
-        PaperClaim(Of::Mean, 3.0, "three layers", 32.8, 113.2),
-        PaperClaim(Of::Tail, 0.0, "the fat root alone", 88.4, 123.2),
-        PaperClaim(Of::Tail, 3.0, "three layers", 52.6, 123.2),
-        PaperClaim(Of::Throughput, 0.0, "the fat root alone", 13.1, 8.7),
-        PaperClaim(Of::Throughput, 3.0, "three layers", 28.9, 8.7),
-    ],
-};
+/// Sets what a figure varies.
+fn set(figure: &str, point: &mut Point, x: f64) {
+    match figure {
+        "fat-btree-5" => point.keys = x as u64 * 1_000_000,
+        "fat-btree-6" => point.variation = x / 100.0,
+        "fat-btree-8" => point.nodes = x as u16,
+        "fat-btree-9" => point.layers = x as u8,
+        _ => point.skew = x,
+    }
+}
 
 /// Trees with full inner nodes: the baseline without the limit of 16 children.
 const FULL: [Shape; 2] = [(512, 0), (1024, 0)];
@@ -124,48 +57,32 @@ const NAMES: [&str; 2 + FULL.len()] = [
     "one-sided, 60 children",
 ];
 
-/// The metric that a claim is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Of {
-    /// The mean latency.
-    Mean,
-    /// The latency that 99 % do not exceed.
-    Tail,
-    /// Lookups per second.
-    Throughput,
-}
-
-/// The paper's values at a point: metric, x, words, value in the network (in microseconds or
-/// thousands per second), and value of the baseline.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PaperClaim(Of, f64, &'static str, f64, f64);
-
 /// Measurements of one system, by x.
 type Course = Curve<(), f64, Seen>;
 
-impl Lookups {
-    /// Measures it.
-    pub fn measured(&self, run: &mut Run<'_>) -> Result<Measured> {
-        let curves = measure(run, &self.points(run.scale, DEFAULT))?;
-        let mut series = Vec::new();
-        let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
-            let drawn = grid::series(&curves, |x| x, value).into_iter();
-            let drawn = drawn.map(|series| series.in_panel(panel));
-            series.extend(drawn);
-        };
-        draw("mean latency [us]", Seen::mean_us);
-        draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
-        draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
-        draw("round trips of a lookup", Seen::round_trips);
-        let mut values = noted(run.scale, &curves);
-        values.set("claims", claims(self.claims, &curves));
-        Ok(Measured::new(series, values))
-    }
+/// Measures a figure.
+pub fn run(run: &mut Run<'_>, figure: &str) -> Result<Measured> {
+    let sweep = Sweep::of(figure);
+    let points = sweep.points(run.scale, DEFAULT, |point, x| set(figure, point, x));
+    let curves = measure(run, &points)?;
+    let mut series = Vec::new();
+    let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
+        let drawn = grid::series(&curves, |x| x, value).into_iter();
+        series.extend(drawn.map(|series| series.in_panel(panel)));
+    };
+    draw("mean latency [us]", Seen::mean_us);
+    draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
+    draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
+    draw("round trips of a lookup", Seen::round_trips);
+    let mut values = noted(run.scale, &curves);
+    values.set("claims", claims(&sweep.claims, &curves));
+    Ok(Measured::new(series, values))
 }
 
 /// Measures the figure of distributions.
 pub fn run_distributions(run: &mut Run<'_>) -> Result<Measured> {
-    let points = SKEWS.points(run.scale, DEFAULT);
+    let sweep = Sweep::of("fat-btree-7");
+    let points = sweep.points(run.scale, DEFAULT, |point, x| set("fat-btree-7", point, x));
     let curves = measure(run, &points)?;
     let mut series = Vec::new();
     for (skew, _) in points {
@@ -177,26 +94,26 @@ pub fn run_distributions(run: &mut Run<'_>) -> Result<Measured> {
         }
     }
     let mut values = noted(run.scale, &curves);
-    values.set("claims", Vec::new());
+    values.set("claims", Vec::<Values>::new());
     Ok(Measured::new(series, values))
 }
 
 /// Compares ratios with the paper's: percent saved, or multiples. The first of `curves` is the
 /// network's, the second the baseline's.
 fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Values> {
-    let one = |&PaperClaim(of, x, point, network, baseline): &PaperClaim| {
-        let (what, value): (&str, fn(&Seen) -> f64) = match of {
+    let one = |claim: &PaperClaim| {
+        let (what, value): (&str, fn(&Seen) -> f64) = match claim.of {
             Of::Mean => ("mean latency saved", Seen::mean_us),
             Of::Tail => ("99 % latency saved", |seen| seen.quantile_us(0.99)),
             Of::Throughput => ("throughput over the baseline's", Seen::per_second),
         };
-        let ratio = curves[0].value(x, value) / curves[1].value(x, value);
-        let ratios = [network / baseline, ratio];
-        let ([paper, ours], unit) = match of {
+        let ratio = curves[0].value(claim.x, value) / curves[1].value(claim.x, value);
+        let ratios = [claim.network / claim.baseline, ratio];
+        let ([paper, ours], unit) = match claim.of {
             Of::Throughput => (ratios, "x"),
             _ => (ratios.map(|ratio| (1.0 - ratio) * 100.0), "%"),
         };
-        values! { what, point, paper, ours, unit }
+        values! { what, point: &claim.what, paper, ours, unit }
     };
     claimed.iter().map(one).collect()
 }
@@ -277,10 +194,17 @@ mod tests {
             points: vec![(2.0, seen(&[latency], &[1]))],
         };
         let claimed = [
-            PaperClaim(Of::Mean, 2.0, "at two", 30.0, 120.0),
-            PaperClaim(Of::Tail, 2.0, "at two", 60.0, 120.0),
-            PaperClaim(Of::Throughput, 2.0, "at two", 30.0, 10.0),
+            (Of::Mean, 30.0, 120.0),
+            (Of::Tail, 60.0, 120.0),
+            (Of::Throughput, 30.0, 10.0),
         ];
+        let claimed = claimed.map(|(of, network, baseline)| PaperClaim {
+            of,
+            x: 2.0,
+            what: "at two".into(),
+            network,
+            baseline,
+        });
         let claims = claims(&claimed, &[curve(1000), curve(4000)]);
         let both = claims
             .iter()
