@@ -51,6 +51,9 @@ pub trait Inlet {
     ) -> Result<Took, Failure>;
 }
 
+/// The two ends of a worker.
+pub type Ends = (Box<dyn Outlet>, Box<dyn Inlet>);
+
 /// Rings that the switch empties: one flow per phase.
 pub struct FlowOutlet {
     phases: VecDeque<Partitioner>,

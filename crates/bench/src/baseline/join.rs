@@ -8,7 +8,7 @@
 use super::ends::{Inlet, Outlet, Took};
 use super::tuples;
 use super::worker::Production;
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Program, Turn};
 use core::cell::RefCell;
 use core::hash::{BuildHasherDefault, Hasher};
 use rackweave_base::{Duration, Instant};
@@ -96,30 +96,26 @@ pub struct JoinLedger {
     pub wrong: u64,
     /// Build tuples that arrived.
     pub built: u64,
-    /// When the last consumer had completed its hash table.
-    pub built_at: Instant,
 }
 
-/// A core that scans and shuffles.
-pub struct Scanner<O> {
+/// A core that scans and shuffles: number `own` of `cores` that share both tables.
+pub fn scanner(
     tables: Tables,
-    build: Production,
-    probe: Production,
-    outlet: O,
-    phase: usize,
-}
-
-impl<O: Outlet> Program for Scanner<O> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let tables = self.tables;
-        let (production, is_build) = match self.phase {
-            0 => (&mut self.build, true),
-            1 => (&mut self.probe, false),
+    mut outlet: Box<dyn Outlet>,
+    (own, cores): (usize, usize),
+) -> impl Program {
+    let [mut build, mut probe] =
+        [tables.build, tables.probe].map(|count| Production::share(count, own, cores, TUPLE_BYTES));
+    let mut phase = 0;
+    move |context: &mut Context<'_>| -> Turn {
+        let (production, is_build) = match phase {
+            0 => (&mut build, true),
+            1 => (&mut probe, false),
             _ => return Ok(Step::Done),
         };
         let has_moved = if production.is_done() {
-            let has_ended = self.outlet.end_phase(context)?;
-            self.phase += usize::from(has_ended);
+            let has_ended = outlet.end_phase(context)?;
+            phase += usize::from(has_ended);
             has_ended
         } else {
             let make = |number: u64, bytes: &mut [u8]| {
@@ -132,55 +128,27 @@ impl<O: Outlet> Program for Scanner<O> {
                 bytes[8..].copy_from_slice(&number.to_le_bytes());
                 key
             };
-            production.batch(context, &mut self.outlet, make)? > 0
+            production.batch(context, &mut *outlet, make)? > 0
         };
-        Ok(if has_moved {
-            Step::Compute(Duration::ZERO)
-        } else {
-            Step::WaitForPacket
+        Ok(match has_moved {
+            true => Step::Compute(Duration::ZERO),
+            false => Step::WaitForPacket,
         })
     }
 }
 
-impl<O: Outlet> Scanner<O> {
-    /// Core `own` of `cores` that share both tables.
-    pub fn new(tables: Tables, outlet: O, (own, cores): (usize, usize)) -> Self {
-        Self {
-            tables,
-            build: Production::share(tables.build, own, cores, TUPLE_BYTES),
-            probe: Production::share(tables.probe, own, cores, TUPLE_BYTES),
-            outlet,
-            phase: 0,
-        }
-    }
-}
-
-/// A part of a GPU that joins.
-pub struct Joiner<I> {
-    inlet: I,
-    table: HashTable,
-    own: usize,
-    joiners: usize,
-    /// This part's share of the GPU's memory bandwidth.
-    bytes_per_second: u64,
-    is_probing: bool,
-    joined: Joined,
-    wrong: u64,
+/// A part of a GPU that joins: number `own` of `joiners`, of which `share` have one GPU together.
+pub fn joiner(
+    mut inlet: Box<dyn Inlet>,
+    (own, joiners): (usize, usize),
+    share: u64,
     ledger: Rc<RefCell<JoinLedger>>,
-}
-
-impl<I: Inlet> Program for Joiner<I> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let Self {
-            inlet,
-            table,
-            own,
-            joiners,
-            is_probing,
-            joined,
-            wrong,
-            ..
-        } = self;
+) -> impl Program {
+    let bytes_per_second = devices::GPU_MEMORY_BYTES_PER_SECOND / share.max(1);
+    let mut table = HashTable::default();
+    let mut is_probing = false;
+    let (mut joined, mut wrong) = (Joined::default(), 0);
+    move |context: &mut Context<'_>| -> Turn {
         let took = inlet.take(context, &mut |bytes| {
             let tuples = bytes.as_chunks::<TUPLE_BYTES>().0;
             for tuple in tuples {
@@ -188,9 +156,9 @@ impl<I: Inlet> Program for Joiner<I> {
                     let word = tuple[at..].first_chunk().copied();
                     u64::from_le_bytes(word.unwrap_or_default())
                 });
-                if key == 0 || tuples::destination(key, *joiners) != *own {
-                    *wrong += 1;
-                } else if !*is_probing {
+                if key == 0 || tuples::destination(key, joiners) != own {
+                    wrong += 1;
+                } else if !is_probing {
                     table.insert(key, payload);
                 } else if let Some(&build) = table.get(&key) {
                     joined.add(build, payload);
@@ -201,59 +169,29 @@ impl<I: Inlet> Program for Joiner<I> {
         match took {
             Took::Empty => Ok(Step::WaitForPacket),
             Took::Tuples(count) => {
-                let time = self.time(count);
-                context.charge(Category::Compute, time);
+                let accesses = match is_probing {
+                    true => devices::GPU_PROBE_ACCESSES,
+                    false => devices::GPU_BUILD_ACCESSES,
+                };
+                let bytes = count * (TUPLE_BYTES as u64 + accesses * devices::GPU_SECTOR_BYTES);
+                let nanos = (bytes * 1_000_000_000).div_ceil(bytes_per_second);
+                context.charge(Category::Compute, Duration::from_nanos(nanos));
                 Ok(Step::Compute(Duration::ZERO))
             }
-            Took::PhaseEnded => Ok(self.end_phase(context.now())),
+            Took::PhaseEnded if !is_probing => {
+                ledger.borrow_mut().built += table.len() as u64;
+                is_probing = true;
+                Ok(Step::Compute(Duration::ZERO))
+            }
+            Took::PhaseEnded => {
+                let mut ledger = ledger.borrow_mut();
+                ledger.finished_at = ledger.finished_at.max(context.now());
+                ledger.joined.matches += joined.matches;
+                ledger.joined.sum = ledger.joined.sum.wrapping_add(joined.sum);
+                ledger.wrong += wrong;
+                Ok(Step::Done)
+            }
         }
-    }
-}
-
-impl<I: Inlet> Joiner<I> {
-    /// Joiner `own` of `joiners`; `share` of them have one GPU together.
-    pub fn new(
-        inlet: I,
-        (own, joiners): (usize, usize),
-        share: u64,
-        ledger: Rc<RefCell<JoinLedger>>,
-    ) -> Self {
-        Self {
-            inlet,
-            table: HashTable::default(),
-            own,
-            joiners,
-            bytes_per_second: devices::GPU_MEMORY_BYTES_PER_SECOND / share.max(1),
-            is_probing: false,
-            joined: Joined::default(),
-            wrong: 0,
-            ledger,
-        }
-    }
-
-    /// How long this part of the GPU takes for this many tuples.
-    fn time(&self, tuples: u64) -> Duration {
-        let accesses = match self.is_probing {
-            true => devices::GPU_PROBE_ACCESSES,
-            false => devices::GPU_BUILD_ACCESSES,
-        };
-        let bytes = tuples * (TUPLE_BYTES as u64 + accesses * devices::GPU_SECTOR_BYTES);
-        Duration::from_nanos((bytes * 1_000_000_000).div_ceil(self.bytes_per_second))
-    }
-
-    fn end_phase(&mut self, now: Instant) -> Step {
-        let mut ledger = self.ledger.borrow_mut();
-        if !self.is_probing {
-            ledger.built += self.table.len() as u64;
-            ledger.built_at = ledger.built_at.max(now);
-            self.is_probing = true;
-            return Step::Compute(Duration::ZERO);
-        }
-        ledger.finished_at = ledger.finished_at.max(now);
-        ledger.joined.matches += self.joined.matches;
-        ledger.joined.sum = ledger.joined.sum.wrapping_add(self.joined.sum);
-        ledger.wrong += self.wrong;
-        Step::Done
     }
 }
 

@@ -11,7 +11,7 @@ use super::set_up::{NodeEnd, connect};
 use super::tuples;
 use super::worker::Ledger;
 use crate::harness::Result;
-use crate::harness::drive::{Failure, Program, Testbed};
+use crate::harness::drive::{Program, Testbed, Turn};
 use core::cell::RefCell;
 use rackweave_base::memory::{ReadSlots, WriteSlots};
 use rackweave_base::{Duration, NodeId};
@@ -30,22 +30,6 @@ pub struct PutPlan {
     pub items_per_destination: u64,
     /// How long a kernel computes to fill an item.
     pub fill_time: Duration,
-}
-
-/// A kernel.
-struct Kernel {
-    plan: PutPlan,
-    own: usize,
-    node_end: NodeEnd,
-    slots: WriteSlots,
-    /// The landings of all kernels.
-    targets: Vec<Remote>,
-    posted: u64,
-    /// Number of puts that have completed together with all before them.
-    completed: u64,
-    /// Later puts that have completed, a bit each.
-    done: u64,
-    ledger: Rc<RefCell<Ledger>>,
 }
 
 /// The memory into which kernels put items, checked at the end.
@@ -91,18 +75,7 @@ pub fn spawn(
             let (qpn, _) = connect(rack, &node_end, landing, (DEPTH + 1, 1))?;
             targets.push(Remote::new(qpn, &landing.region));
         }
-        let block = node_end.region.block.clone();
-        let kernel = Kernel {
-            plan,
-            own,
-            slots: WriteSlots::new(block, 0, plan.item_bytes, DEPTH),
-            node_end,
-            targets,
-            posted: 0,
-            completed: 0,
-            done: 0,
-            ledger: ledger.clone(),
-        };
+        let kernel = kernel(plan, own, node_end, targets, ledger.clone());
         rack.spawn(kernels[own], kernel);
     }
     let slots = landings.iter().map(|landing| {
@@ -133,49 +106,50 @@ impl Landing {
     }
 }
 
-impl Program for Kernel {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        for completion in poll(context, self.node_end.cq, DEPTH as usize)? {
-            self.done |= 1 << (completion.id - self.completed);
-            let bytes = self.plan.item_bytes as u64;
-            self.ledger.borrow_mut().add(context.now(), bytes);
+/// Kernel `own`, which puts its items into the landings of all kernels.
+fn kernel(
+    plan: PutPlan,
+    own: usize,
+    node_end: NodeEnd,
+    targets: Vec<Remote>,
+    ledger: Rc<RefCell<Ledger>>,
+) -> impl Program {
+    let bytes = plan.item_bytes as u64;
+    let mut slots = WriteSlots::new(node_end.region.block.clone(), 0, plan.item_bytes, DEPTH);
+    let count = targets.len();
+    let total = plan.items_per_destination * count as u64;
+    // Puts that were posted, and those that have completed together with all before them.
+    let (mut posted, mut completed) = (0, 0);
+    // Later puts that have completed, a bit each.
+    let mut done = 0_u64;
+    move |context: &mut Context<'_>| -> Turn {
+        for completion in poll(context, node_end.cq, DEPTH as usize)? {
+            done |= 1 << (completion.id - completed);
+            ledger.borrow_mut().add(context.now(), bytes);
         }
         // Puts to different destinations may overtake each other, but the memory of items is used
         // in turn.
-        let run = self.done.trailing_ones();
-        self.done >>= run;
-        self.completed += u64::from(run);
-        let count = self.targets.len() as u64;
-        let total = self.plan.items_per_destination * count;
-        if self.completed == total {
-            self.ledger.borrow_mut().finish(context.now());
+        let run = done.trailing_ones();
+        done >>= run;
+        completed += u64::from(run);
+        if completed == total {
+            ledger.borrow_mut().finish(context.now());
             return Ok(Step::Done);
         }
-        if self.posted == total || self.posted - self.completed == u64::from(DEPTH) {
+        if posted == total || posted - completed == u64::from(DEPTH) {
             return Ok(Step::WaitForPacket);
         }
-        self.put(context)?;
-        Ok(Step::Compute(self.plan.fill_time))
-    }
-}
-
-impl Kernel {
-    /// Fills the next item and puts it.
-    fn put(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        let count = self.targets.len();
-        let to = (self.own + self.posted as usize) % count;
-        let key = item_key(self.own, to, self.posted / count as u64);
-        let mut slot = self.slots.bytes_mut(self.posted as u32, 1);
+        let to = (own + posted as usize) % count;
+        let key = item_key(own, to, posted / count as u64);
+        let mut slot = slots.bytes_mut(posted as u32, 1);
         let mut item = vec![0; slot.len()];
         tuples::write(key, &mut item);
         slot.copy_from(&item);
-        let bytes = self.plan.item_bytes as u64;
-        let offset = self.posted % u64::from(DEPTH) * bytes;
-        let segment = self.node_end.region.segment(offset, bytes as u32);
-        let target = &self.targets[to];
-        let put = target.write(self.posted, self.own as u64 * bytes, segment);
-        post(context, target.qpn, put)?;
-        self.posted += 1;
-        Ok(())
+        let offset = posted % u64::from(DEPTH) * bytes;
+        let segment = node_end.region.segment(offset, bytes as u32);
+        let put = targets[to].write(posted, own as u64 * bytes, segment);
+        post(context, targets[to].qpn, put)?;
+        posted += 1;
+        Ok(Step::Compute(plan.fill_time))
     }
 }

@@ -27,15 +27,14 @@ pub mod log;
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{self, NodeEnd, connect, region};
 use crate::harness::drive::{Testbed, Until, nodes};
-use crate::harness::{ExperimentError, Result, Run, Scale};
+use crate::harness::{Result, Run, Scale};
 pub use actors::MESSAGE_BYTES_MIN;
-use actors::{Common, Consumer, Producer, Sequencer};
+use actors::{Common, Sequencer, consumer, producer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
-use log::{Log, same_order};
+use log::{Log, Outcome};
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{FaultSection, Role};
 use rackweave_rack::{Rack, RackConfig};
-use rackweave_sim::CpuReport;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -75,22 +74,6 @@ pub struct TwoSidedPlan {
     pub cores: u32,
     /// Messages of each producer.
     pub messages: u64,
-}
-
-/// The result of a replication.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Bytes per second that each consumer delivered in the steady state.
-    pub goodput: Vec<f64>,
-    /// When the last message was delivered, in seconds of virtual time.
-    pub seconds: f64,
-    /// Whether all consumers delivered in the same order. With one producer this is the producer's
-    /// order.
-    pub same_order: bool,
-    /// CPU time of the first core of each producer; the others spend as much on bytes.
-    pub producers: Vec<CpuReport>,
-    /// CPU time of the first core of each consumer.
-    pub consumers: Vec<CpuReport>,
 }
 
 impl TwoSidedPlan {
@@ -205,16 +188,9 @@ impl<'a> SetUp<'a> {
                 Some(to) => Some(sequencer(&self.rack, from, to)?),
                 None => None,
             };
-            let producer = Producer {
-                common: self.common(from),
-                index: at as u16,
-                outlets,
-                sequencer,
-                buffers: from.region.clone(),
-                pending: [0; WINDOW as usize],
-                next: 0,
-                total: self.plan.messages,
-            };
+            let (buffers, total) = (from.region.clone(), self.plan.messages);
+            let common = self.common(from);
+            let producer = producer(common, at as u16, outlets, sequencer, buffers, total);
             self.rack.spawn(from.node, producer);
         }
         for at in direct..count {
@@ -225,18 +201,9 @@ impl<'a> SetUp<'a> {
         }
         for (at, (inlets, outlet)) in inlets.into_iter().zip(next).enumerate() {
             let log = Rc::new(RefCell::new(Log::default()));
-            let consumer = Consumer {
-                common: self.common(&consumers[at]),
-                inlets,
-                outlet,
-                to_forward: Default::default(),
-                forwarded: 0,
-                ordered: self.plan.ordered,
-                held: Default::default(),
-                next_sequence: 0,
-                total: self.plan.messages * u64::from(self.plan.producers),
-                log: log.clone(),
-            };
+            let total = self.plan.messages * u64::from(self.plan.producers);
+            let (common, ordered) = (self.common(&consumers[at]), self.plan.ordered);
+            let consumer = consumer(common, inlets, outlet, ordered, total, log.clone());
             self.logs.push(log);
             let node = consumers[at].node;
             self.rack.spawn(node, consumer);
@@ -245,25 +212,12 @@ impl<'a> SetUp<'a> {
     }
 
     fn outcome(self) -> Result<Outcome> {
-        let logs: Vec<Log> = self.logs.iter().map(|log| log.take()).collect();
+        let nodes: Vec<NodeId> = self.node_ends.iter().map(|end| end.node).collect();
+        let (producers, others) = nodes.split_at(self.plan.producers as usize);
+        let consumers = &others[..self.logs.len()];
         let total = self.plan.messages * u64::from(self.plan.producers);
-        let is_whole = |log: &Log| log.count() == total && log.is_in_order_per_producer();
-        if let Some(at) = logs.iter().position(|log| !is_whole(log)) {
-            return Err(ExperimentError::Run(format!(
-                "consumer {at} delivered a producer's messages out of order or not all of them"
-            )));
-        }
-        let (producers, consumers) = self.node_ends.split_at(self.plan.producers as usize);
-        let report = |node_end: &NodeEnd| self.rack.cpu_report(node_end.node).unwrap_or_default();
-        let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
-        let last = logs.iter().map(Log::last).max().unwrap_or_default();
-        Ok(Outcome {
-            goodput: logs.iter().map(goodput).collect(),
-            seconds: (last - Default::default()).as_secs_f64(),
-            same_order: same_order(&logs),
-            producers: producers.iter().map(report).collect(),
-            consumers: consumers[..logs.len()].iter().map(report).collect(),
-        })
+        let counts = (total, self.plan.message_bytes);
+        Outcome::new(&self.rack, &self.logs, counts, [producers, consumers])
     }
 }
 

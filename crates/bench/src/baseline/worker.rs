@@ -1,9 +1,9 @@
 //! A worker of a shuffle between CPUs: one thread on one core that produces and consumes.
 
 use super::cores::TupleCost;
-use super::ends::{Inlet, Outlet, Took};
+use super::ends::{Ends, Outlet, Took};
 use super::tuples::{self, Tally};
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Failure, Program, Turn};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, Instant};
@@ -125,10 +125,10 @@ impl Production {
     ///
     /// # Errors
     /// As [`Outlet::push`].
-    pub fn batch<O: Outlet>(
+    pub fn batch(
         &mut self,
         context: &mut Context<'_>,
-        outlet: &mut O,
+        outlet: &mut dyn Outlet,
         make: impl Fn(u64, &mut [u8]) -> u64,
     ) -> Result<u64, Failure> {
         let batch = (BATCH_BYTES / self.tuple.len()).max(1) as u64;
@@ -150,86 +150,47 @@ impl Production {
     }
 }
 
-/// A worker that both produces and consumes.
-pub struct Worker<O, I> {
-    production: Production,
-    outlet: O,
-    inlet: I,
-    /// Its number among all workers, which is also that of its destination.
-    own: usize,
-    workers: usize,
-    has_ended_output: bool,
-    has_seen_end: bool,
+/// Worker `own` of `workers`, which both produces and consumes; its number is also that of its
+/// destination.
+pub fn worker(
+    mut production: Production,
+    (mut outlet, mut inlet): Ends,
+    (own, workers): (usize, usize),
     ledger: Rc<RefCell<Ledger>>,
-}
-
-impl<O: Outlet, I: Inlet> Program for Worker<O, I> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let mut has_moved = self.consume(context)?;
-        if !self.production.is_done() {
-            has_moved |= self
-                .production
-                .batch(context, &mut self.outlet, tuples::make)?
-                > 0;
-        } else if !self.has_ended_output {
-            self.has_ended_output = self.outlet.end_phase(context)?;
-            has_moved |= self.has_ended_output;
-        }
-        Ok(
-            match (self.has_seen_end && self.has_ended_output, has_moved) {
-                (true, _) => Step::Done,
-                (_, true) => Step::Compute(Duration::ZERO),
-                _ => Step::WaitForPacket,
-            },
-        )
-    }
-}
-
-impl<O: Outlet, I: Inlet> Worker<O, I> {
-    /// Worker `own` of `workers`.
-    pub fn new(
-        production: Production,
-        (outlet, inlet): (O, I),
-        (own, workers): (usize, usize),
-        ledger: Rc<RefCell<Ledger>>,
-    ) -> Self {
-        Self {
-            production,
-            outlet,
-            inlet,
-            own,
-            workers,
-            has_ended_output: false,
-            has_seen_end: false,
-            ledger,
-        }
-    }
-
-    fn consume(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
-        if self.has_seen_end {
-            return Ok(false);
-        }
-        let size = self.production.tuple.len();
-        let (own, workers) = (self.own, self.workers);
-        let mut ledger = self.ledger.borrow_mut();
-        let tally = &mut ledger.tallies[own];
-        match self
-            .inlet
-            .take(context, &mut |bytes| tally.add(bytes, size, own, workers))?
-        {
-            Took::Tuples(count) => {
-                let cost = TupleCost::new(context.cpu(), size).consume(count);
-                context.charge(Category::Compute, cost);
-                ledger.add(context.now(), count * size as u64);
-                Ok(true)
-            }
-            Took::Empty => Ok(false),
-            Took::PhaseEnded => {
-                self.has_seen_end = true;
-                ledger.finish(context.now());
-                Ok(true)
+) -> impl Program {
+    let size = production.tuple.len();
+    let (mut has_ended_output, mut has_seen_end) = (false, false);
+    move |context: &mut Context<'_>| -> Turn {
+        let mut has_moved = false;
+        if !has_seen_end {
+            let mut ledger = ledger.borrow_mut();
+            let tally = &mut ledger.tallies[own];
+            let took = inlet.take(context, &mut |bytes| tally.add(bytes, size, own, workers))?;
+            has_moved = took != Took::Empty;
+            match took {
+                Took::Tuples(count) => {
+                    let cost = TupleCost::new(context.cpu(), size).consume(count);
+                    context.charge(Category::Compute, cost);
+                    ledger.add(context.now(), count * size as u64);
+                }
+                Took::Empty => {}
+                Took::PhaseEnded => {
+                    has_seen_end = true;
+                    ledger.finish(context.now());
+                }
             }
         }
+        if !production.is_done() {
+            has_moved |= production.batch(context, &mut *outlet, tuples::make)? > 0;
+        } else if !has_ended_output {
+            has_ended_output = outlet.end_phase(context)?;
+            has_moved |= has_ended_output;
+        }
+        Ok(match (has_seen_end && has_ended_output, has_moved) {
+            (true, _) => Step::Done,
+            (_, true) => Step::Compute(Duration::ZERO),
+            _ => Step::WaitForPacket,
+        })
     }
 }
 

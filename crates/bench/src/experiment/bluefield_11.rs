@@ -9,51 +9,43 @@ mod tests;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{OrFailed, Program};
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
+use crate::harness::metered::on_core;
 use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Instant};
+use rackweave_base::Duration;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
 };
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use std::collections::VecDeque;
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
 /// A thread of the compute node, which issues one fetch-and-add after another.
-struct Client {
-    sequencer: AttachedSequencer,
-    begun: VecDeque<Instant>,
-    /// The number that the last fetch-and-add returned.
-    last: Option<u64>,
-    tally: Shared,
-}
-
-impl MeteredProgram for Client {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        if self.begun.is_empty() {
-            let begun = self.sequencer.begin(1);
-            begun.map_err(|error| format!("a number was not asked for: {error}"))?;
-            self.begun.push_back(now);
+fn client(mut sequencer: AttachedSequencer, tally: Shared) -> impl Program {
+    let mut begun = None;
+    // The number that the last fetch-and-add returned.
+    let mut last = None::<u64>;
+    on_core(Core::of(Server::Compute), move |now, verbs| {
+        if begun.is_none() {
+            let asked = sequencer.begin(1);
+            asked.map_err(|error| format!("a number was not asked for: {error}"))?;
+            begun = Some(now);
         }
-        while let Some(done) = self.sequencer.poll(now, verbs) {
+        while let Some(done) = sequencer.poll(now, verbs) {
             let range = done.result.map_err(|error| error.to_string())?;
-            if self.last.is_some_and(|last| range.start <= last) {
-                return Err(format!("{} came after {:?}", range.start, self.last));
+            if last.is_some_and(|last| range.start <= last) {
+                return Err(format!("{} came after {last:?}", range.start));
             }
-            self.last = Some(range.start);
-            let since = self.begun.pop_front().ok_or("an answer to no question")?;
-            self.tally.borrow_mut().end(since, now + verbs.spent());
+            last = Some(range.start);
+            let since = begun.take().ok_or("an answer to no question")?;
+            tally.borrow_mut().end(since, now + verbs.spent());
         }
-        Ok(Some(Duration::ZERO))
-    }
+        Ok(Some((Duration::ZERO, None)))
+    })
 }
 
 /// Measures `clients` clients of a counter on `server`.
@@ -73,14 +65,8 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
             combine_max: 1,
             requests_max: 1,
         };
-        let client = counter.client(node, config);
-        let client = Client {
-            sequencer: client.or_failed("a client")?,
-            begun: VecDeque::new(),
-            last: None,
-            tally: tally.clone(),
-        };
-        rack.spawn(node, OnCore::new(Core::of(Server::Compute), client));
+        let sequencer = counter.client(node, config).or_failed("a client")?;
+        rack.spawn(node, client(sequencer, tally.clone()));
     }
     Tally::run(&tally, run, &mut rack)?;
     let seen = tally.borrow().seen();

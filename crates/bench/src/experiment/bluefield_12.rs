@@ -5,9 +5,9 @@ mod line;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
 use crate::figure::{Measured, values};
-use crate::harness::drive::OrFailed;
+use crate::harness::drive::{OrFailed, Program};
 use crate::harness::grid::{self, Grid};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
+use crate::harness::metered::on_core;
 use crate::harness::tally::{Shared, Span, Tally};
 use crate::harness::work::Priced;
 use crate::harness::{Result, Run};
@@ -35,80 +35,62 @@ const REQUESTS: u16 = 16;
 /// Maximum bytes of a request or reply.
 const PAYLOAD_MAX: u32 = 64;
 
-/// A thread of the server.
-struct ServerThread {
+/// A thread of the server; all of them take `line`.
+fn serving(
+    core: Core,
     server: CounterServer,
-    thread: u16,
+    number: u16,
     line: Rc<RefCell<Line>>,
-}
-
-impl MeteredProgram for ServerThread {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        self.line.borrow_mut().pass(now);
-        let mut thread = self.server.lock();
+) -> impl Program {
+    on_core(core, move |now, verbs| {
+        line.borrow_mut().pass(now);
+        let mut thread = server.lock();
         let Some(thread) = thread.as_mut() else {
             return Ok(None);
         };
-        let (core, line) = (*verbs.toll(), &self.line);
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
         let price = |at: Instant, _, _: &[u8], _| {
             let at = at + dispatch;
             let operation = core.work(devices::ATOMIC_CYCLES);
             let transfer = core.cpu.cache_latency;
-            let done = line.borrow_mut().take(at, self.thread, operation, transfer);
+            let done = line.borrow_mut().take(at, number, operation, transfer);
             dispatch + done.since(at)
         };
         let mut service = Priced::new(&mut thread.service, price);
         thread.rpc.poll(now, verbs, &mut service);
-        Ok(Some(service.spent))
-    }
+        Ok(Some((service.spent, None)))
+    })
 }
 
 /// A thread of the compute node.
-struct Client {
-    sequencer: AttachedSequencer,
-    begun: VecDeque<(Ticket, Instant)>,
-    tally: Shared,
-}
-
-impl MeteredProgram for Client {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
+fn client(mut sequencer: AttachedSequencer, tally: Shared) -> impl Program {
+    let core = Core::of(Server::Compute);
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+    let mut begun: VecDeque<(Ticket, Instant)> = VecDeque::new();
+    on_core(core, move |now, verbs| {
         let mut spent = Duration::ZERO;
-        while let Some(done) = self.sequencer.poll(now, verbs) {
+        while let Some(done) = sequencer.poll(now, verbs) {
             spent += dispatch;
             done.result.map_err(|error| error.to_string())?;
-            let begun = self.begun.pop_front();
-            let (ticket, since) = begun.ok_or("an answer to no question")?;
+            let (ticket, since) = begun.pop_front().ok_or("an answer to no question")?;
             if ticket != done.ticket {
                 return Err(format!("{:?} ended before {ticket:?}", done.ticket));
             }
-            self.tally
-                .borrow_mut()
-                .end(since, now + verbs.spent() + spent);
+            tally.borrow_mut().end(since, now + verbs.spent() + spent);
         }
-        if self.begun.len() < usize::from(REQUESTS) {
-            while self.begun.len() < usize::from(REQUESTS) {
+        if begun.len() < usize::from(REQUESTS) {
+            while begun.len() < usize::from(REQUESTS) {
                 spent += dispatch;
-                let begun = self.sequencer.begin(1);
-                let ticket = begun.map_err(|error| error.to_string())?;
-                self.begun.push_back((ticket, now));
+                let ticket = sequencer.begin(1).map_err(|error| error.to_string())?;
+                begun.push_back((ticket, now));
             }
             // Sends the requests; replies that arrive meanwhile are taken in the next turn.
-            if let Some(done) = self.sequencer.poll(now, verbs) {
+            if let Some(done) = sequencer.poll(now, verbs) {
                 return Err(format!("{:?} ended before it was sent", done.ticket));
             }
         }
-        Ok(Some(spent))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.sequencer.poll_timeout()
-    }
+        Ok(Some((spent, sequencer.poll_timeout())))
+    })
 }
 
 fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService> {
@@ -151,22 +133,13 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     };
     for index in 0..clients {
         let node = Server::Compute.of_thread(index);
-        let sequencer = made.client(node, config);
-        let client = Client {
-            sequencer: sequencer.or_failed("a client")?,
-            begun: VecDeque::new(),
-            tally: tally.clone(),
-        };
-        rack.spawn(node, OnCore::new(Core::of(Server::Compute), client));
+        let sequencer = made.client(node, config).or_failed("a client")?;
+        rack.spawn(node, client(sequencer, tally.clone()));
     }
     let line = Rc::new(RefCell::new(Line::default()));
     for (thread, (node, of)) in (0..).zip(made.servers()) {
-        let actor = ServerThread {
-            server: of.clone(),
-            thread,
-            line: line.clone(),
-        };
-        rack.spawn(node.id(), OnCore::new(Core::of(server), actor));
+        let serving = serving(Core::of(server), of.clone(), thread, line.clone());
+        rack.spawn(node.id(), serving);
     }
     Tally::run(&tally, run, &mut rack)?;
     let rate = tally.borrow().per_second();

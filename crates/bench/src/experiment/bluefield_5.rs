@@ -4,9 +4,9 @@ use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield::{SERVERS, testbed};
 use super::bluefield_4::real_keys;
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{Failure, OrFailed, Program};
+use crate::harness::drive::{Failure, OrFailed, Turn};
 use crate::harness::grid::{self, Grid};
-use crate::harness::tally::{Shared, Span, Tally};
+use crate::harness::tally::{Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
@@ -23,43 +23,16 @@ const AT_ONCE: u64 = 8;
 
 const OPERATIONS: [(bool, &str); 2] = [(true, "updates"), (false, "lookups")];
 
-/// A thread that operates on a tree without pause.
-struct Local {
-    tree: Tree,
-    keys: u64,
-    updates: bool,
-    cost: Duration,
-    rng: Rng,
-    tally: Shared,
-}
-
-impl Local {
-    fn operate(&mut self) -> Result<(), String> {
-        let key = self.rng.below(self.keys);
-        let value = tree::value_of(key);
-        let right = match self.updates {
-            true => self
-                .tree
-                .update(key, &value.to_le_bytes())
-                .map_err(|error| format!("key {key}: {error}"))?,
-            false => self.tree.lookup_word(key) == Some(value),
-        };
-        right.then_some(()).ok_or(format!("key {key} is wrong"))
-    }
-}
-
-impl Program for Local {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let mut at = context.now();
-        for _ in 0..AT_ONCE {
-            let since = at;
-            at += self.cost;
-            self.operate()?;
-            self.tally.borrow_mut().end(since, at);
-        }
-        context.charge(Category::Compute, self.cost * AT_ONCE);
-        Ok(Step::Compute(Duration::ZERO))
-    }
+/// An operation on a tree; or what is wrong.
+fn operate(tree: &Tree, key: u64, updates: bool) -> Result<(), Failure> {
+    let value = tree::value_of(key);
+    let right = match updates {
+        true => tree
+            .update(key, &value.to_le_bytes())
+            .map_err(|error| format!("key {key}: {error}"))?,
+        false => tree.lookup_word(key) == Some(value),
+    };
+    right.then_some(()).ok_or(format!("key {key} is wrong"))
 }
 
 fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> Result<f64> {
@@ -77,18 +50,25 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
         (real, 0),
     )?;
     let cost = tree::cost(server, keys, tree::NODE_BYTES);
+    let cost = if updates { cost.update } else { cost.lookup };
     let tally = Tally::new(rack.now(), span);
     let mut rng = Rng::new(run.seed).fork("local");
     for thread in 0..server.threads() {
-        let actor = Local {
-            tree: tree.clone(),
-            keys: real,
-            updates,
-            cost: if updates { cost.update } else { cost.lookup },
-            rng: rng.fork(&format!("thread {thread}")),
-            tally: tally.clone(),
+        let (tree, tally) = (tree.clone(), tally.clone());
+        let mut rng = rng.fork(&format!("thread {thread}"));
+        // A thread that operates on the tree without pause.
+        let local = move |context: &mut Context<'_>| -> Turn {
+            let mut at = context.now();
+            for _ in 0..AT_ONCE {
+                let since = at;
+                at += cost;
+                operate(&tree, rng.below(real), updates)?;
+                tally.borrow_mut().end(since, at);
+            }
+            context.charge(Category::Compute, cost * AT_ONCE);
+            Ok(Step::Compute(Duration::ZERO))
         };
-        rack.spawn(server.of_thread(thread), actor);
+        rack.spawn(server.of_thread(thread), local);
     }
     Tally::run(&tally, run, &mut rack)?;
     tree.check().or_failed("the tree")?;

@@ -12,7 +12,7 @@ mod tests;
 use crate::harness::one_to_one::{self, ENDS};
 use crate::harness::tally::{Span, Tally, quantile};
 use crate::harness::{ExperimentError, Result, Run};
-use actors::{Bell, Echo, ItemSource, Pinger, Schedule, Sink, Taker};
+use actors::{Bell, ItemSource, Schedule, Sink, echo, pinger, taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use std::rc::Rc;
@@ -106,26 +106,12 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
     let (Some((back, home)), Some((out, far))) = (ends.pop(), ends.pop()) else {
         return Err(ExperimentError::Run("there are no two flows".into()));
     };
-    let pinger = Pinger {
-        source: out,
-        schedule: Schedule::new(course.items_per_second, Rng::new(seed).fork("pinger")),
-        was_full: false,
-    };
+    let schedule = Schedule::new(course.items_per_second, Rng::new(seed).fork("pinger"));
     let samples = Rc::new(RefCell::new(Vec::new()));
-    let taker = Taker {
-        sink: home,
-        tally: tally.clone(),
-        round_trips: samples.clone(),
-        from: Instant::ZERO + span.warm_up,
-        items: 0,
-    };
-    let echo = Echo {
-        sink: far,
-        source: back,
-    };
-    rack.spawn(ENDS.0, pinger);
-    rack.spawn(ENDS.0, taker);
-    rack.spawn(ENDS.1, echo);
+    let from = Instant::ZERO + span.warm_up;
+    rack.spawn(ENDS.0, pinger(out, schedule));
+    rack.spawn(ENDS.0, taker(home, tally.clone(), samples.clone(), from));
+    rack.spawn(ENDS.1, echo(far, back));
     Tally::run(&tally, run, &mut rack)?;
     let items_per_second = tally.borrow_mut().bytes_per_second()?;
     Ok(Outcome {

@@ -8,19 +8,19 @@
 //! consumers read them in theirs, at the same cost per byte as the two-sided baseline's. One core
 //! streams fewer bytes than a link carries; [`ReplicationPlan::cores`] of them share each item.
 
-mod actors;
-
-use crate::baseline::two_sided::log::{Log, same_order};
-use crate::harness::drive::{OrFailed, Testbed, Until, failed, nodes};
+use crate::baseline::two_sided::log::{Log, Outcome};
+use crate::harness::drive::{OrFailed, Program, Testbed, Turn, Until, nodes};
 use crate::harness::one_to_one::payload_rate;
 use crate::harness::{Result, Run, Scale};
-use actors::{ItemSource, Sink};
 use core::cell::RefCell;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
-use rackweave_sim::CpuReport;
+use rackweave_sim::checkers::stamp;
+use rackweave_sim::stream_time;
+use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
 /// Bytes of an item, like the baseline's messages.
@@ -85,24 +85,6 @@ impl ReplicationPlan {
     }
 }
 
-/// The measurements of a flow.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Bytes per second of each producer while all of them were producing, seen by the first
-    /// consumer.
-    pub producers: Vec<f64>,
-    /// Bytes per second that each consumer took in the steady state.
-    pub consumers: Vec<f64>,
-    /// Whether all consumers took the same items in the same order.
-    pub same_order: bool,
-    /// When the last item was taken, in seconds of virtual time.
-    pub seconds: f64,
-    /// CPU time of each producer's first core; the other cores of a team spend as much on items.
-    pub producer_cpus: Vec<CpuReport>,
-    /// CPU time of each consumer's first core.
-    pub consumer_cpus: Vec<CpuReport>,
-}
-
 /// Payload bytes per second of a link that carries only full packets of 4096 bytes.
 pub fn link_rate() -> f64 {
     payload_rate(4096)
@@ -136,57 +118,72 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
     let flow = flow(&mut rack, plan)?;
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
         let ring = flow.take_producer(at).or_failed("replication")?;
-        let source = ItemSource {
-            ring,
-            plan: *plan,
-            seed: run.seed,
-            index: at as u16,
-            next: 0,
-            is_written: false,
-        };
-        rack.spawn(node, source);
+        rack.spawn(node, source(ring, *plan, run.seed, at as u16));
     }
     let mut logs = Vec::new();
     for (at, &node) in plan.consumer_nodes().iter().enumerate() {
         let ring = flow.take_consumer(at).or_failed("replication")?;
         let log = Rc::<RefCell<Log>>::default();
-        let sink = Sink {
-            ring,
-            cores: plan.cores,
-            seed: run.seed,
-            taken: None,
-            log: log.clone(),
-        };
+        rack.spawn(node, sink(ring, plan.cores, run.seed, log.clone()));
         logs.push(log);
-        rack.spawn(node, sink);
     }
     rack.drive(run, Until::Done(TIME_MAX))?;
-    outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
+    let counts = (plan.items * u64::from(plan.producers), plan.item_bytes);
+    let (from, to) = (plan.producer_nodes(), plan.consumer_nodes());
+    Outcome::new(&rack, &logs, counts, [&from, &to])
 }
 
-fn outcome(rack: &SimulatedRack, plan: &ReplicationPlan, logs: Vec<Log>) -> Result<Outcome> {
-    let total = plan.items * u64::from(plan.producers);
-    for (at, log) in logs.iter().enumerate() {
-        if log.count() != total || !log.is_in_order_per_producer() {
-            let count = log.count();
-            let what = format!(
-                "consumer {at} took {count} items of {total}, or a producer's out of order"
-            );
-            return Err(failed("replication", what));
+/// The cores that write the items of producer `index` into its ring, each its share of every item.
+///
+/// Memory is accessed at the beginning of a step and its time passes afterwards, so both ends
+/// notify the switch in the next step.
+fn source(mut ring: Producer, plan: ReplicationPlan, seed: u64, index: u16) -> impl Program {
+    let (mut next, mut is_written) = (0, false);
+    move |context: &mut Context<'_>| -> Turn {
+        if core::mem::take(&mut is_written) {
+            ring.commit(1);
+        }
+        if next == plan.items {
+            ring.finish();
+            return Ok(Step::Done);
+        }
+        match ring.reserve(1) {
+            Ok(mut slot) => {
+                let mut item = vec![0; slot.len()];
+                stamp::fill(&mut item, index, 0, next, seed);
+                slot.copy_from(&item);
+                next += 1;
+                is_written = true;
+                let bytes = plan.item_bytes.div_ceil(plan.cores);
+                Ok(Step::Compute(stream_time(context.cpu(), u64::from(bytes))))
+            }
+            Err(PushError::Full) => Ok(Step::WaitForPacket),
+            Err(error) => Err(format!("producer {index}: {error}")),
         }
     }
-    let cpu = |node: &NodeId| rack.cpu_report(*node).unwrap_or_default();
-    let rate = |log: &Log| log.goodput(plan.item_bytes);
-    let last = logs.iter().map(Log::last).max().unwrap_or_default();
-    let shares = |log: &Log| log.shares(plan.item_bytes, plan.producers);
-    Ok(Outcome {
-        producers: logs.first().map(shares).unwrap_or_default(),
-        consumers: logs.iter().map(rate).collect(),
-        same_order: same_order(&logs),
-        seconds: (last - Instant::ZERO).as_secs_f64(),
-        producer_cpus: plan.producer_nodes().iter().map(cpu).collect(),
-        consumer_cpus: plan.consumer_nodes().iter().map(cpu).collect(),
-    })
+}
+
+/// The cores that read items in a ring, each its share of every item.
+fn sink(mut ring: Consumer, cores: u32, seed: u64, log: Rc<RefCell<Log>>) -> impl Program {
+    // The item whose time is passing.
+    let mut taken = None;
+    move |context: &mut Context<'_>| -> Turn {
+        if let Some(stamp) = taken.take() {
+            ring.release(1);
+            log.borrow_mut().note(context.now(), stamp);
+        }
+        match ring.peek(1) {
+            Taken::Items(item) => {
+                let stamp = stamp::check(&item.to_vec(), seed);
+                taken = Some(stamp.map_err(|error| error.to_string())?);
+                let bytes = (item.len() as u64).div_ceil(u64::from(cores));
+                Ok(Step::Compute(stream_time(context.cpu(), bytes)))
+            }
+            Taken::Empty => Ok(Step::WaitForPacket),
+            Taken::Ended => Ok(Step::Done),
+            Taken::Aborted => Err("the flow was broken off".into()),
+        }
+    }
 }
 
 #[cfg(test)]

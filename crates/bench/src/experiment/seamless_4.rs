@@ -2,7 +2,6 @@
 //! buffer pool. Latencies of SSD reads, remote reads and latch checks by offered rate (open loop,
 //! Poisson), with the table in the switch and in a memory server.
 
-mod filler;
 pub(super) mod models;
 pub(super) mod rack;
 pub(super) mod testbed;

@@ -14,10 +14,11 @@
 
 mod actors;
 
-pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
+pub use actors::{UnitReport, part};
 
 use crate::harness::drive::{OrFailed, Testbed, Until, failed, nodes};
 use crate::harness::{Result, Run, Scale, shuffle};
+use actors::{query_taker, scan_feeder};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
@@ -214,7 +215,7 @@ impl<'a> Rack<'a> {
         for (at, &node) in nodes.iter().enumerate() {
             let rings = flow.take_producers(at)?;
             let range = part(&all, at, nodes.len());
-            let feeder = ScanFeeder::new(&self.table.rows, range, rings);
+            let feeder = scan_feeder(self.table.rows.clone(), &range, rings);
             self.rack.spawn(node, feeder);
         }
         Ok(())
@@ -230,7 +231,11 @@ impl<'a> Rack<'a> {
         unit: UnitModel,
     ) -> Result<()> {
         let consumer = flow.take_consumer(consumer)?;
-        let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS);
+        let report = Rc::new(RefCell::new(UnitReport {
+            name: unit.name.clone(),
+            ..UnitReport::default()
+        }));
+        let taker = query_taker(consumer, unit, UNIT_ITEMS, report.clone());
         self.units.push(report);
         self.rack.spawn(node, taker);
         Ok(())

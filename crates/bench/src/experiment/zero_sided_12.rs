@@ -53,15 +53,13 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
 }
 
 fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
-    let (rates, same_order, cpus, seconds) = match system {
+    let seen = match system {
         System::ZeroSided => {
             let plan = ReplicationPlan {
                 cores: CORES,
                 ..ReplicationPlan::new(1, consumers, run.scale)
             };
-            let seen = replication::measure(run, &plan)?;
-            let cpus = [seen.producer_cpus, seen.consumer_cpus];
-            (seen.consumers, seen.same_order, cpus, seen.seconds)
+            replication::measure(run, &plan)?
         }
         System::TwoSided { fanout, ordered } => {
             let plan = two_sided::TwoSidedPlan {
@@ -69,19 +67,19 @@ fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
                 fanout,
                 ..two_sided::TwoSidedPlan::new(consumers, ordered, run.scale)
             };
-            let seen = two_sided::run(run, &plan)?;
-            let cpus = [seen.producers, seen.consumers];
-            (seen.goodput, seen.same_order, cpus, seen.seconds)
+            two_sided::run(run, &plan)?
         }
     };
-    if !same_order {
+    if !seen.same_order {
         return Err(ExperimentError::Run("consumers saw two orders".into()));
     }
-    let share = |cpu: &CpuReport| cpu.communication.as_secs_f64() / seconds;
+    let rates = seen.consumers.iter().copied();
+    let share = |cpu: &CpuReport| cpu.communication.as_secs_f64() / seen.seconds;
+    let busiest = |cpus: &[CpuReport]| cpus.iter().map(share).fold(0.0, f64::max);
     Ok(Point {
-        slowest: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        fastest: rates.iter().copied().fold(0.0, f64::max),
-        communication: cpus.map(|cpus| cpus.iter().map(share).fold(0.0, f64::max)),
+        slowest: rates.clone().fold(f64::INFINITY, f64::min),
+        fastest: rates.fold(0.0, f64::max),
+        communication: [busiest(&seen.producer_cpus), busiest(&seen.consumer_cpus)],
     })
 }
 

@@ -2,7 +2,8 @@
 //!
 //! There are one to four producers, each on its own node, and four consumers that get everything.
 
-use super::replication::{self, ITEM_BYTES, Outcome, ReplicationPlan};
+use super::replication::{self, ITEM_BYTES, ReplicationPlan};
+use crate::baseline::two_sided::log::Outcome;
 use crate::figure::{Measured, Series, values};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Result, Run, Scale};

@@ -7,7 +7,7 @@
 use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
 use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
-use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
+use crate::baseline::join::{JoinLedger, Joined, TUPLE_BYTES, Tables, joiner, scanner};
 use crate::figure::{Measured, values};
 use crate::harness::drive::Testbed;
 use crate::harness::grid::{self, Grid};
@@ -87,16 +87,22 @@ fn measure(
         System::ZeroSided => 4,
         System::CpuDriven { cores } => cores,
     };
-    let join = Join {
-        producers: shuffle::threads(nodes, cores),
-        consumers: shuffle::threads(nodes, JOINERS),
-        tables,
-        ledger: ledger.clone(),
-    };
-    let _flows = match system {
-        System::ZeroSided => join.spawn_zero_sided(&mut rack)?,
-        System::CpuDriven { .. } => join.spawn_cpu_driven(&mut rack)?,
-    };
+    let producers = shuffle::threads(nodes, cores);
+    let consumers = shuffle::threads(nodes, JOINERS);
+    // The flows must be kept for the whole run.
+    let (_flows, outlets, inlets) = ends(&mut rack, system, &producers, &consumers)?;
+    for (own, (outlet, &node)) in outlets.into_iter().zip(&producers).enumerate() {
+        rack.spawn(node, scanner(tables, outlet, (own, producers.len())));
+    }
+    for (own, (inlet, &node)) in inlets.into_iter().zip(&consumers).enumerate() {
+        let joiner = joiner(
+            inlet,
+            (own, consumers.len()),
+            JOINERS as u64,
+            ledger.clone(),
+        );
+        rack.spawn(node, joiner);
+    }
     let start = rack.now();
     shuffle::finish(run, &mut rack)?;
     let ledger = ledger.borrow();
@@ -109,67 +115,45 @@ fn measure(
     })
 }
 
-/// The participants of a join.
-struct Join {
-    producers: Vec<NodeId>,
-    consumers: Vec<NodeId>,
-    tables: Tables,
-    ledger: Rc<RefCell<JoinLedger>>,
-}
+/// The flows, if there are any, and the ends of all producers and consumers.
+type Made = (Vec<Flow>, Vec<Box<dyn Outlet>>, Vec<Box<dyn Inlet>>);
 
-impl Join {
-    fn spawn_cpu_driven(&self, rack: &mut Testbed) -> Result<Vec<Flow>> {
+fn ends(
+    rack: &mut Testbed,
+    system: System,
+    producers: &[NodeId],
+    consumers: &[NodeId],
+) -> Result<Made> {
+    let (mut flows, mut outlets, mut inlets): Made = Default::default();
+    if let System::CpuDriven { .. } = system {
         let shape = cpu_driven(TUPLE_BYTES);
-        let (senders, receivers) =
-            cpu_shuffle::mesh(rack, &self.producers, &self.consumers, shape)?;
-        for (own, sender) in senders.into_iter().enumerate() {
-            self.spawn_scanner(rack, own, sender);
+        let (senders, receivers) = cpu_shuffle::mesh(rack, producers, consumers, shape)?;
+        for sender in senders {
+            outlets.push(Box::new(sender));
         }
-        for (own, receiver) in receivers.into_iter().enumerate() {
-            self.spawn_joiner(rack, own, receiver);
+        for receiver in receivers {
+            inlets.push(Box::new(receiver));
         }
-        Ok(Vec::new())
+        return Ok((flows, outlets, inlets));
     }
-
-    /// The flows must be kept for the whole run.
-    fn spawn_zero_sided(&self, rack: &mut Testbed) -> Result<Vec<Flow>> {
-        let mut flows = Vec::new();
-        for shape in [BUILD_FLOW, FLOW] {
-            flows.push(shuffle::flow(
-                rack,
-                &self.producers,
-                &self.consumers,
-                shape,
-            )?);
-        }
-        for own in 0..self.producers.len() {
-            let phases = flows.iter().map(|flow| {
-                let producers = flow.take_producers(own)?;
-                Ok(Partitioner::new(producers, TUPLE_BYTES))
-            });
-            let phases = phases.collect::<Result<_>>()?;
-            let item = FLOW.item_bytes as usize;
-            self.spawn_scanner(rack, own, FlowOutlet::new(phases, TUPLE_BYTES, item));
-        }
-        for own in 0..self.consumers.len() {
-            let phases = flows.iter().map(|flow| flow.take_consumer(own));
-            let phases = phases.collect::<Result<_, _>>()?;
-            self.spawn_joiner(rack, own, FlowInlet::new(phases, TUPLE_BYTES));
-        }
-        Ok(flows)
+    for shape in [BUILD_FLOW, FLOW] {
+        flows.push(shuffle::flow(rack, producers, consumers, shape)?);
     }
-
-    fn spawn_scanner<O: Outlet + 'static>(&self, rack: &mut Testbed, own: usize, outlet: O) {
-        let cores = self.producers.len();
-        let scanner = Scanner::new(self.tables, outlet, (own, cores));
-        rack.spawn(self.producers[own], scanner);
+    for own in 0..producers.len() {
+        let phases = flows.iter().map(|flow| {
+            let producers = flow.take_producers(own)?;
+            Ok(Partitioner::new(producers, TUPLE_BYTES))
+        });
+        let phases = phases.collect::<Result<_>>()?;
+        let item = FLOW.item_bytes as usize;
+        outlets.push(Box::new(FlowOutlet::new(phases, TUPLE_BYTES, item)));
     }
-
-    fn spawn_joiner<I: Inlet + 'static>(&self, rack: &mut Testbed, own: usize, inlet: I) {
-        let all = self.consumers.len();
-        let joiner = Joiner::new(inlet, (own, all), JOINERS as u64, self.ledger.clone());
-        rack.spawn(self.consumers[own], joiner);
+    for own in 0..consumers.len() {
+        let phases = flows.iter().map(|flow| flow.take_consumer(own));
+        let phases = phases.collect::<Result<_, _>>()?;
+        inlets.push(Box::new(FlowInlet::new(phases, TUPLE_BYTES)));
     }
+    Ok((flows, outlets, inlets))
 }
 
 #[cfg(test)]

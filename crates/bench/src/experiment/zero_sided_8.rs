@@ -7,7 +7,7 @@ use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
 use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{Failure, Program, Testbed};
+use crate::harness::drive::{Program, Testbed, Turn};
 use crate::harness::grid::{self, Curve, Grid};
 use crate::harness::shuffle::{self, FlowShape, Seen};
 use crate::harness::{Result, Run};
@@ -41,22 +41,6 @@ const FLOW: FlowShape = FlowShape {
 enum System {
     ZeroSided,
     Put,
-}
-
-/// A kernel that fills a ring for each destination in turn.
-struct RingFiller {
-    outputs: Vec<Producer>,
-    own: usize,
-    plan: PutPlan,
-    sent: u64,
-}
-
-/// A kernel that empties its ring.
-struct Sink {
-    input: Consumer,
-    own: usize,
-    destinations: usize,
-    ledger: Rc<RefCell<Ledger>>,
 }
 
 const SYSTEMS: [(System, &str); 2] = [
@@ -146,38 +130,28 @@ fn spawn(
 ) -> Result<Flow> {
     let flow = shuffle::flow(rack, kernels, kernels, FLOW)?;
     for (own, &node) in kernels.iter().enumerate() {
-        let source = RingFiller {
-            outputs: flow.take_producers(own)?,
-            own,
-            plan,
-            sent: 0,
-        };
-        let sink = Sink {
-            input: flow.take_consumer(own)?,
-            own,
-            destinations: kernels.len(),
-            ledger: ledger.clone(),
-        };
-        rack.spawn(node, source);
-        rack.spawn(node, sink);
+        let (outputs, input) = (flow.take_producers(own)?, flow.take_consumer(own)?);
+        rack.spawn(node, ring_filler(outputs, own, plan));
+        rack.spawn(node, sink(input, own, kernels.len(), ledger.clone()));
     }
     Ok(flow)
 }
 
-impl Program for RingFiller {
-    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
-        let count = self.outputs.len();
-        let total = self.plan.items_per_destination * count as u64;
-        if self.sent == total {
-            self.outputs.iter_mut().for_each(Producer::finish);
+/// A kernel that fills a ring for each destination in turn.
+fn ring_filler(mut outputs: Vec<Producer>, own: usize, plan: PutPlan) -> impl Program {
+    let mut sent = 0;
+    move |_: &mut Context<'_>| -> Turn {
+        let count = outputs.len();
+        if sent == plan.items_per_destination * count as u64 {
+            outputs.iter_mut().for_each(Producer::finish);
             return Ok(Step::Done);
         }
-        let to = (self.own + self.sent as usize) % count;
-        let key = put_shuffle::item_key(self.own, to, self.sent / count as u64);
-        match self.outputs[to].push_each(1, |item| tuples::write(key, item)) {
+        let to = (own + sent as usize) % count;
+        let key = put_shuffle::item_key(own, to, sent / count as u64);
+        match outputs[to].push_each(1, |item| tuples::write(key, item)) {
             Ok(_) => {
-                self.sent += 1;
-                Ok(Step::Compute(self.plan.fill_time))
+                sent += 1;
+                Ok(Step::Compute(plan.fill_time))
             }
             Err(PushError::Full) => Ok(Step::WaitForPacket),
             Err(error) => Err(error.to_string()),
@@ -185,15 +159,21 @@ impl Program for RingFiller {
     }
 }
 
-impl Program for Sink {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let mut ledger = self.ledger.borrow_mut();
-        let from_here = |key| put_shuffle::aims_at(key, self.own, self.destinations);
+/// A kernel that empties its ring, of `destinations`.
+fn sink(
+    mut input: Consumer,
+    own: usize,
+    destinations: usize,
+    ledger: Rc<RefCell<Ledger>>,
+) -> impl Program {
+    move |context: &mut Context<'_>| -> Turn {
+        let mut ledger = ledger.borrow_mut();
+        let from_here = |key| put_shuffle::aims_at(key, own, destinations);
         let mut is_right = false;
         let look = |item: &[u8]| is_right = tuples::read(item).is_some_and(from_here);
-        Ok(match self.input.take_each(1, look) {
+        Ok(match input.take_each(1, look) {
             Taken::Items(_) => {
-                let tally = &mut ledger.tallies[self.own];
+                let tally = &mut ledger.tallies[own];
                 tally.tuples += 1;
                 tally.wrong += u64::from(!is_right);
                 ledger.add(context.now(), ITEM_BYTES as u64);
@@ -202,7 +182,7 @@ impl Program for Sink {
             }
             Taken::Empty => Step::WaitForPacket,
             Taken::Ended => {
-                ledger.finished_at = ledger.finished_at.max(context.now());
+                ledger.finish(context.now());
                 Step::Done
             }
             Taken::Aborted => return Err("the flow was broken off".into()),

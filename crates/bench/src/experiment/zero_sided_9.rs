@@ -7,9 +7,9 @@
 
 use crate::baseline::collective;
 use crate::baseline::cpu_shuffle::{self, Shape};
-use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
+use crate::baseline::ends::{Ends, FlowInlet, FlowOutlet};
 use crate::baseline::tuples::Tally;
-use crate::baseline::worker::{Ledger, Production, Worker};
+use crate::baseline::worker::{Ledger, Production, worker};
 use crate::figure::{Measured, Values, values};
 use crate::harness::drive::Testbed;
 use crate::harness::grid::{self, Curve, Grid};
@@ -121,6 +121,7 @@ fn spawn(
     ledger: &Rc<RefCell<Ledger>>,
 ) -> Result<Vec<Flow>> {
     let workers = shuffle::threads(NODES, WORKERS);
+    let (mut flows, mut ends): (Vec<Flow>, Vec<Ends>) = (Vec::new(), Vec::new());
     match system {
         System::ZeroSided => {
             let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
@@ -131,15 +132,15 @@ fn spawn(
                 let item = FLOW.item_bytes as usize;
                 let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);
                 let inlet = FlowInlet::new(vec![consumer], tuple_size);
-                spawn_worker(rack, own, (outlet, inlet), tuple_size, tuples, ledger);
+                ends.push((Box::new(outlet), Box::new(inlet)));
             }
-            return Ok(vec![flow]);
+            flows.push(flow);
         }
         System::CpuDriven => {
-            let (senders, receivers) =
-                cpu_shuffle::mesh(rack, &workers, &workers, cpu_driven(tuple_size))?;
-            for (own, ends) in senders.into_iter().zip(receivers).enumerate() {
-                spawn_worker(rack, own, ends, tuple_size, tuples, ledger);
+            let shape = cpu_driven(tuple_size);
+            let (senders, receivers) = cpu_shuffle::mesh(rack, &workers, &workers, shape)?;
+            for (sender, receiver) in senders.into_iter().zip(receivers) {
+                ends.push((Box::new(sender), Box::new(receiver)));
             }
         }
         System::Collective => {
@@ -151,21 +152,13 @@ fn spawn(
             collective::spawn(rack, &workers, plan, ledger)?;
         }
     }
-    Ok(Vec::new())
-}
-
-fn spawn_worker<O: Outlet + 'static, I: Inlet + 'static>(
-    rack: &mut Testbed,
-    own: usize,
-    ends: (O, I),
-    tuple_size: usize,
-    tuples: u64,
-    ledger: &Rc<RefCell<Ledger>>,
-) {
-    let workers = shuffle::threads(NODES, WORKERS);
-    let production = Production::share(tuples, own, workers.len(), tuple_size);
-    let worker = Worker::new(production, ends, (own, workers.len()), ledger.clone());
-    rack.spawn(workers[own], worker);
+    for (own, ends) in ends.into_iter().enumerate() {
+        let all = workers.len();
+        let production = Production::share(tuples, own, all, tuple_size);
+        let worker = worker(production, ends, (own, all), ledger.clone());
+        rack.spawn(workers[own], worker);
+    }
+    Ok(flows)
 }
 
 #[cfg(test)]

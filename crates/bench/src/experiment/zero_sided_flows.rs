@@ -4,7 +4,7 @@
 //! programs fit the first Tofino. Every item is checked.
 
 use crate::figure::{Measured, values};
-use crate::harness::drive::{Failure, Program, Testbed, Until, nodes};
+use crate::harness::drive::{Program, Testbed, Turn, Until, nodes};
 use crate::harness::grid::{self, Grid};
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::Cell;
@@ -36,54 +36,45 @@ const ROUND: Duration = Duration::from_micros(10);
 /// Virtual time after which flows that have not ended count as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Producers of one node.
-struct Feeder {
-    /// The number of each flow, its ring, and the number of items sent.
-    rings: Vec<(u16, Producer, u64)>,
-    items: u64,
-    item: Vec<u8>,
-    seed: u64,
-}
-
-/// Consumers of one node.
-struct Taker {
-    rings: Vec<(u16, Consumer, u64)>,
-    seed: u64,
-    right: Rc<Cell<u64>>,
-    wrong: Rc<Cell<u64>>,
-}
-
-impl Program for Feeder {
-    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
+/// Producers of one node: each ring has the number of its flow, and how many of its `items` were
+/// sent.
+fn feeder(mut rings: Vec<(u16, Producer, u64)>, items: u64, seed: u64) -> impl Program {
+    let mut item = vec![0; ITEM_BYTES as usize];
+    move |_: &mut Context<'_>| -> Turn {
         let mut left = false;
-        for (flow, ring, sent) in &mut self.rings {
-            while *sent < self.items {
-                stamp::fill(&mut self.item, *flow, 0, *sent, self.seed);
-                match ring.push(&self.item) {
+        for (flow, ring, sent) in &mut rings {
+            while *sent < items {
+                stamp::fill(&mut item, *flow, 0, *sent, seed);
+                match ring.push(&item) {
                     Ok(()) => *sent += 1,
                     Err(PushError::Full) => break,
                     Err(error) => return Err(error.to_string()),
                 }
-                if *sent == self.items {
+                if *sent == items {
                     ring.finish();
                 }
             }
-            left |= *sent < self.items;
+            left |= *sent < items;
         }
         Ok(if left { Step::Sleep(ROUND) } else { Step::Done })
     }
 }
 
-impl Program for Taker {
-    fn turn(&mut self, _: &mut Context<'_>) -> Result<Step, Failure> {
-        let (seed, right, wrong) = (self.seed, &self.right, &self.wrong);
-        self.rings.retain_mut(|(flow, ring, next)| {
+/// Consumers of one node, which count the right items and the wrong ones.
+fn taker(
+    mut rings: Vec<(u16, Consumer, u64)>,
+    seed: u64,
+    counts: Rc<Cell<[u64; 2]>>,
+) -> impl Program {
+    move |_: &mut Context<'_>| -> Turn {
+        rings.retain_mut(|(flow, ring, next)| {
             loop {
                 let look = |item: &[u8]| {
                     let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
                     let good = stamp::check(item, seed).is_ok_and(is);
-                    let count = if good { right } else { wrong };
-                    count.set(count.get() + 1);
+                    let mut seen = counts.get();
+                    seen[usize::from(!good)] += 1;
+                    counts.set(seen);
                     *next += 1;
                 };
                 match ring.take_each(RING_SLOTS, look) {
@@ -93,7 +84,7 @@ impl Program for Taker {
                 }
             }
         });
-        Ok(match self.rings.is_empty() {
+        Ok(match rings.is_empty() {
             true => Step::Done,
             false => Step::Sleep(ROUND),
         })
@@ -142,37 +133,25 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
             .build()?;
         made.push((from, to, flow));
     }
-    let (right, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let counts = Rc::new(Cell::new([0, 0]));
     for node in (0..NODES).map(NodeId) {
-        let mut feeder = Feeder {
-            rings: Vec::new(),
-            items,
-            item: vec![0; ITEM_BYTES as usize],
-            seed,
-        };
-        let mut taker = Taker {
-            rings: Vec::new(),
-            seed,
-            right: right.clone(),
-            wrong: wrong.clone(),
-        };
-        for (at, (from, to, flow)) in made.iter().enumerate() {
+        let (mut fed, mut taken) = (Vec::new(), Vec::new());
+        for (at, (from, to, flow)) in (0..).zip(&made) {
             if *from == node {
                 let rings = flow.take_producers(0)?.into_iter();
-                feeder.rings.extend(rings.map(|ring| (at as u16, ring, 0)));
+                fed.extend(rings.map(|ring| (at, ring, 0)));
             }
             if *to == node {
-                let ring = flow.take_consumer(0)?;
-                taker.rings.push((at as u16, ring, 0));
+                taken.push((at, flow.take_consumer(0)?, 0));
             }
         }
-        rack.spawn(node, feeder);
-        rack.spawn(node, taker);
+        rack.spawn(node, feeder(fed, items, seed));
+        rack.spawn(node, taker(taken, seed, counts.clone()));
     }
     rack.drive(run, Until::Done(PATIENCE))?;
     let all = u64::from(flows) * items;
-    if (right.get(), wrong.get()) != (all, 0) {
-        let (right, wrong) = (right.get(), wrong.get());
+    let [right, wrong] = counts.get();
+    if (right, wrong) != (all, 0) {
         let text = format!("{flows} flows: {right} of {all} items right, {wrong} wrong");
         return Err(ExperimentError::Run(text));
     }

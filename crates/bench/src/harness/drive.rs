@@ -36,13 +36,22 @@ impl<T, E: core::fmt::Display> OrFailed<T> for Result<T, E> {
 /// What a program or a baseline's machine found wrong.
 pub type Failure = String;
 
-/// A program of a simulated core.
+/// What comes after a program's step; or what is wrong: the program ends, and so does the run.
+pub type Turn = Result<Step, Failure>;
+
+/// A program of a simulated core: a value with its state, or a closure that has captured it.
 pub trait Program {
-    /// Executes one step and returns what comes next.
+    /// Executes one step.
     ///
     /// # Errors
-    /// What is wrong: the program ends, and so does the run.
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure>;
+    /// What is wrong.
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn;
+}
+
+impl<F: FnMut(&mut Context<'_>) -> Turn> Program for F {
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        self(context)
+    }
 }
 
 /// When a run is over.

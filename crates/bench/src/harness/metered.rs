@@ -1,7 +1,7 @@
 //! Verbs that account for their cost on a core, and can hold back posted work until the core has
 //! finished its turn.
 
-use super::drive::{Failure, Program};
+use super::drive::{Failure, Program, Turn};
 use rackweave_base::{Block, Duration, Instant, Qpn};
 use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, CpuModel};
@@ -41,54 +41,29 @@ impl Outbox {
     }
 }
 
-/// The cost of a turn apart from the verbs, none if the program has ended; or what is wrong.
-pub type Worked = Result<Option<Duration>, Failure>;
+/// The cost of a turn apart from the verbs, and when the program wants another turn even if nothing
+/// happens; none if it has ended. Or what is wrong.
+pub type Worked = Result<Option<(Duration, Option<Instant>)>, Failure>;
 
-/// A program whose verbs are metered, and whose work requests leave when its turn is over.
-pub trait MeteredProgram {
-    /// The cost of its verbs.
-    type Toll: Toll + Copy;
-
-    /// One turn.
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Self::Toll>) -> Worked;
-
-    /// When it wants another turn even if nothing happens.
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-}
-
-/// Runs a [`MeteredProgram`].
-pub struct OnCore<P: MeteredProgram> {
-    program: P,
-    toll: P::Toll,
-    outbox: Outbox,
-}
-
-impl<P: MeteredProgram> OnCore<P> {
-    /// A program on a core whose verbs have this cost.
-    pub fn new(toll: P::Toll, program: P) -> Self {
-        Self {
-            program,
-            toll,
-            outbox: Outbox::default(),
-        }
-    }
-}
-
-impl<P: MeteredProgram> Program for OnCore<P> {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+/// A program on a core, of turns whose verbs cost `toll`, and whose work requests leave when the
+/// turn is over.
+pub fn on_core<T: Toll + Copy>(
+    toll: T,
+    mut work: impl FnMut(Instant, &mut Metered<'_, T>) -> Worked,
+) -> impl Program {
+    let mut outbox = Outbox::default();
+    move |context: &mut Context<'_>| -> Turn {
         let now = context.now();
-        self.outbox.flush(context.nic())?;
-        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.toll);
-        let result = self.program.work(now, &mut verbs);
+        outbox.flush(context.nic())?;
+        let mut verbs = Metered::with(context.nic(), Some(&mut outbox), toll);
+        let worked = work(now, &mut verbs);
         let communication = verbs.spent();
         context.charge(Category::Communication, communication);
-        let Some(compute) = result? else {
+        let Some((compute, timeout)) = worked? else {
             return Ok(Step::Done);
         };
         context.charge(Category::Compute, compute);
-        Ok(after(communication + compute, self.program.poll_timeout()))
+        Ok(after(communication + compute, timeout))
     }
 }
 
@@ -125,11 +100,6 @@ impl<'a, T: Toll> Metered<'a, T> {
     /// The time that the core has spent.
     pub fn spent(&self) -> Duration {
         self.spent
-    }
-
-    /// The cost of its verbs.
-    pub fn toll(&self) -> &T {
-        &self.toll
     }
 
     /// Charges the core for something other than a verb.

@@ -3,7 +3,7 @@
 //! A GPU's kernels are one program per node that takes no time: it fills every slot as soon as it
 //! is free and frees every item as soon as it arrives.
 
-use super::drive::{Failure, Program, Testbed};
+use super::drive::{Program, Testbed, Turn};
 use super::tally::{Shared, Span, Tally};
 use super::{Result, Run};
 use rackweave_base::{Duration, Instant, NodeId};
@@ -98,59 +98,25 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
         sinks.push(flow.take_consumer(0)?);
         made.push(flow);
     }
-    rack.spawn(ENDS.0, KernelSource::new(sources, None));
-    rack.spawn(ENDS.1, Sink::new(sinks, &tally));
+    rack.spawn(ENDS.0, kernel_source(sources, None));
+    rack.spawn(ENDS.1, sink(sinks, tally.clone()));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
 }
 
-/// The producing kernels: rings, and the number of items pushed into each.
-pub struct KernelSource {
-    rings: Vec<(Producer, u64)>,
-    /// Bytes per second of each ring; none: the maximum rate.
-    rate: Option<f64>,
-}
-
-impl KernelSource {
-    /// Pushes numbered items into these rings, at `rate` bytes per second or at the maximum rate.
-    pub fn new(rings: Vec<Producer>, rate: Option<f64>) -> Self {
-        Self {
-            rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
-            rate,
-        }
-    }
-
-    /// Fills a ring with the items up to `due` while slots are free; false if slots ran out.
-    fn fill(ring: &mut Producer, items: &mut u64, due: u64) -> Result<bool, PushError> {
-        let size = ring.item_size() as usize;
-        while *items < due {
-            let most = (due - *items).min(u64::from(u32::MAX)) as u32;
-            let mut slots = match ring.reserve(most) {
-                Ok(slots) => slots,
-                Err(PushError::Full) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            let count = slots.len() / size;
-            for mut slot in slots.chunks_exact(size) {
-                slot.write(0, &items.to_le_bytes());
-                *items += 1;
-            }
-            ring.commit(count as u32);
-        }
-        Ok(true)
-    }
-}
-
-impl Program for KernelSource {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+/// The producing kernels: they push numbered items into these rings, at `rate` bytes per second
+/// into each or at the maximum rate.
+pub fn kernel_source(rings: Vec<Producer>, rate: Option<f64>) -> impl Program {
+    let mut rings: Vec<(Producer, u64)> = rings.into_iter().map(|ring| (ring, 0)).collect();
+    move |context: &mut Context<'_>| -> Turn {
         let elapsed = context.now().since(Instant::ZERO).as_secs_f64();
         let mut next = None;
-        for (ring, items) in &mut self.rings {
+        for (ring, items) in &mut rings {
             let size = f64::from(ring.item_size());
-            let due = self.rate.map(|rate| (elapsed * rate / size) as u64);
-            let filled = Self::fill(ring, items, due.unwrap_or(u64::MAX));
+            let due = rate.map(|rate| (elapsed * rate / size) as u64);
+            let filled = fill(ring, items, due.unwrap_or(u64::MAX));
             let filled = filled.map_err(|error| error.to_string())?;
-            if let Some(rate) = self.rate.filter(|_| filled) {
+            if let Some(rate) = rate.filter(|_| filled) {
                 let wait = (*items + 1) as f64 * size / rate - elapsed;
                 next = Some(Duration::from_nanos((wait * 1e9).max(1.0) as u64));
             }
@@ -159,27 +125,33 @@ impl Program for KernelSource {
     }
 }
 
-/// The consuming kernels: rings, and the number of items taken from each.
-pub struct Sink {
-    rings: Vec<(Consumer, u64)>,
-    tally: Shared,
-}
-
-impl Sink {
-    /// Takes numbered items out of these rings.
-    pub fn new(rings: Vec<Consumer>, tally: &Shared) -> Self {
-        Self {
-            rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
-            tally: tally.clone(),
+/// Fills a ring with the items up to `due` while slots are free; false if slots ran out.
+fn fill(ring: &mut Producer, items: &mut u64, due: u64) -> Result<bool, PushError> {
+    let size = ring.item_size() as usize;
+    while *items < due {
+        let most = (due - *items).min(u64::from(u32::MAX)) as u32;
+        let mut slots = match ring.reserve(most) {
+            Ok(slots) => slots,
+            Err(PushError::Full) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let count = slots.len() / size;
+        for mut slot in slots.chunks_exact(size) {
+            slot.write(0, &items.to_le_bytes());
+            *items += 1;
         }
+        ring.commit(count as u32);
     }
+    Ok(true)
 }
 
-impl Program for Sink {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+/// The consuming kernels: they take numbered items out of these rings.
+pub fn sink(rings: Vec<Consumer>, tally: Shared) -> impl Program {
+    let mut rings: Vec<(Consumer, u64)> = rings.into_iter().map(|ring| (ring, 0)).collect();
+    move |context: &mut Context<'_>| -> Turn {
         let now = context.now();
-        let mut tally = self.tally.borrow_mut();
-        for (ring, items) in &mut self.rings {
+        let mut tally = tally.borrow_mut();
+        for (ring, items) in &mut rings {
             let size = ring.item_size() as usize;
             loop {
                 let slots = match ring.peek(u32::MAX) {

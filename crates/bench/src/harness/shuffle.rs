@@ -26,7 +26,7 @@ pub struct FlowShape {
 }
 
 /// Lost packets and queue lengths of a run.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Traffic {
     /// Packets dropped at full ports, on all links.
     pub drops: u64,
@@ -121,16 +121,10 @@ pub fn traffic(rack: &SimulatedRack) -> Traffic {
     let directions = nodes
         .filter_map(|node| rack.link_report(node))
         .flat_map(|report| [report.to_switch.link, report.from_switch.link]);
-    directions.fold(
-        Traffic {
-            drops: 0,
-            queue_bytes_max: 0,
-        },
-        |all, link| Traffic {
-            drops: all.drops + link.drops,
-            queue_bytes_max: all.queue_bytes_max.max(link.queue_bytes_max),
-        },
-    )
+    directions.fold(Traffic::default(), |all, link| Traffic {
+        drops: all.drops + link.drops,
+        queue_bytes_max: all.queue_bytes_max.max(link.queue_bytes_max),
+    })
 }
 
 /// Fails a run whose result differs from the one that was computed directly.

@@ -1,8 +1,9 @@
 //! Rings so short that workers run out of segments and of credit all the time.
 
 use super::*;
+use crate::baseline::ends::Ends;
 use crate::baseline::tuples::Tally;
-use crate::baseline::worker::{Ledger, Production, Worker};
+use crate::baseline::worker::{Ledger, Production, worker};
 use crate::harness::shuffle;
 use rackweave_base::{Duration, Instant};
 use rackweave_rack::RunEnd;
@@ -12,9 +13,10 @@ fn run(shape: Shape, tuples: u64) -> (Tally, Duration) {
     let workers = shuffle::threads(2, 2);
     let ledger = Ledger::new(workers.len(), tuples * shape.tuple_size as u64);
     let (senders, receivers) = mesh(&mut rack, &workers, &workers, shape).unwrap();
-    for (own, ends) in senders.into_iter().zip(receivers).enumerate() {
+    for (own, (sender, receiver)) in senders.into_iter().zip(receivers).enumerate() {
         let production = Production::share(tuples, own, workers.len(), shape.tuple_size);
-        let worker = Worker::new(production, ends, (own, workers.len()), ledger.clone());
+        let ends: Ends = (Box::new(sender), Box::new(receiver));
+        let worker = worker(production, ends, (own, workers.len()), ledger.clone());
         rack.spawn(workers[own], worker);
     }
     let end = rack.run(Instant::from_nanos(1_000_000_000));

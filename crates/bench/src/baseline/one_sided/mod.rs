@@ -17,7 +17,7 @@ mod server;
 
 use crate::baseline::set_up::{NodeEnd, connect_with, region};
 use crate::harness::drive::OrFailed;
-use crate::harness::one_to_one::{self, ENDS, Flows, KernelSource, MTU, Sink};
+use crate::harness::one_to_one::{self, ENDS, Flows, MTU};
 use crate::harness::tally::{Span, Tally};
 use crate::harness::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
@@ -115,11 +115,11 @@ pub fn run(
             turn: 0,
         });
     }
-    rack.spawn(ENDS.0, KernelSource::new(sources, None));
+    rack.spawn(ENDS.0, one_to_one::kernel_source(sources, None));
     for server in servers {
         rack.spawn(ENDS.0, server);
     }
-    rack.spawn(ENDS.1, Sink::new(sinks, &tally));
+    rack.spawn(ENDS.1, one_to_one::sink(sinks, tally.clone()));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
 }

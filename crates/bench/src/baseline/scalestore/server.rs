@@ -10,7 +10,7 @@ use super::frames::{HEADER, write_page};
 use super::message::Message;
 use super::next;
 use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Failure, Program, Turn};
 use core::cell::RefCell;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Context, Step};
@@ -148,18 +148,11 @@ impl Owner {
     }
 }
 
-/// A core that serves its connections and the drives.
-pub struct Handler {
-    /// State shared with the other handlers.
-    pub owner: Rc<RefCell<Owner>>,
-    /// The completion queue of its requests.
-    pub cq: CqId,
-}
-
-impl Program for Handler {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let owner = &mut *self.owner.borrow_mut();
-        let completions = poll(context, self.cq, POLL)?;
+/// A core that serves its connections and the drives; `cq` is the completion queue of its requests.
+pub fn handler(owner: Rc<RefCell<Owner>>, cq: CqId) -> impl Program {
+    move |context: &mut Context<'_>| -> Turn {
+        let owner = &mut *owner.borrow_mut();
+        let completions = poll(context, cq, POLL)?;
         for completion in &completions {
             match kind(completion.id) {
                 RECEIVED => owner.receive(context, completion)?,

@@ -3,8 +3,8 @@
 use super::cache::Cache;
 use super::channel::Channel;
 use super::frames::Frames;
-use super::housekeeper::{Housekeeper, TAGS};
-use super::server::{Handler, Line, Owner};
+use super::housekeeper::{TAGS, housekeeper};
+use super::server::{Line, Owner, handler};
 use super::worker::{SCRATCH, Slot, Worker};
 use super::{Config, Pages, Shared};
 use crate::baseline::requests::Remote;
@@ -85,7 +85,10 @@ impl Store {
             handlers,
         };
         store.spawn_computes(config, pages)?;
-        store.spawn_handlers(storage);
+        for end in &store.handlers {
+            let handler = handler(Rc::clone(&store.owner), end.cq);
+            store.rack.spawn_server(storage, handler);
+        }
         Ok(store)
     }
 
@@ -104,13 +107,7 @@ impl Store {
             let cache = Cache::new(frames, count, config.pages, workers);
             let cache = Rc::new(RefCell::new(cache));
             let (node_end, channel) = self.thread(own, TAGS, 0)?;
-            let housekeeper = Housekeeper {
-                cache: Rc::clone(&cache),
-                cq: node_end.cq,
-                channel,
-                free: (0..TAGS as u16).rev().collect(),
-                waiting: VecDeque::new(),
-            };
+            let housekeeper = housekeeper(Rc::clone(&cache), node_end.cq, channel);
             self.rack.spawn_server(own.node, housekeeper);
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
@@ -160,15 +157,5 @@ impl Store {
         });
         let channel = Channel::open(rack, &node_end, near, 0, tags)?;
         Ok((node_end, channel))
-    }
-
-    fn spawn_handlers(&mut self, storage: NodeId) {
-        for handler in &self.handlers {
-            let handler = Handler {
-                owner: Rc::clone(&self.owner),
-                cq: handler.cq,
-            };
-            self.rack.spawn_server(storage, handler);
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
 use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Failure, Program, Turn};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use rackweave_base::Duration;
@@ -74,135 +74,125 @@ impl Sequencer {
     }
 }
 
-/// A core that makes messages and posts one SEND of each per outlet.
-pub struct Producer {
-    pub common: Common,
-    pub index: u16,
-    pub outlets: Vec<Outlet>,
-    pub sequencer: Option<Sequencer>,
-    /// Its message buffers.
-    pub buffers: Region,
-    /// SENDs in flight per buffer.
-    pub pending: [u32; WINDOW as usize],
-    pub next: u64,
-    pub total: u64,
-}
-
-impl Program for Producer {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        for completion in poll(context, self.common.cq, POLL)? {
+/// A core that makes messages in `buffers`, `total` of them, and posts one SEND of each per outlet.
+pub fn producer(
+    common: Common,
+    index: u16,
+    mut outlets: Vec<Outlet>,
+    mut sequencer: Option<Sequencer>,
+    buffers: Region,
+    total: u64,
+) -> impl Program {
+    // SENDs in flight per buffer.
+    let mut pending = [0_u32; WINDOW as usize];
+    let mut next = 0;
+    move |context: &mut Context<'_>| -> Turn {
+        for completion in poll(context, common.cq, POLL)? {
             if completion.id == FETCHED {
-                if let Some(sequencer) = &mut self.sequencer {
-                    sequencer.answer();
-                }
+                sequencer.iter_mut().for_each(Sequencer::answer);
             } else {
-                self.pending[(completion.id & (SENT - 1)) as usize] -= 1;
+                pending[(completion.id & (SENT - 1)) as usize] -= 1;
             }
         }
-        if self.next == self.total {
-            let is_done = self.pending.iter().all(|&count| count == 0);
-            return Ok(if is_done {
-                Step::Done
-            } else {
-                Step::WaitForPacket
+        if next == total {
+            return Ok(match pending.iter().all(|&count| count == 0) {
+                true => Step::Done,
+                false => Step::WaitForPacket,
             });
         }
-        let slot = self.next % WINDOW;
-        let may_send =
-            self.pending[slot as usize] == 0 && self.outlets.iter().all(Outlet::has_credit);
-        let sequence = match &mut self.sequencer {
+        let slot = next % WINDOW;
+        let may_send = pending[slot as usize] == 0 && outlets.iter().all(Outlet::has_credit);
+        let sequence = match &mut sequencer {
             Some(sequencer) => {
                 let number = sequencer.number.take_if(|_| may_send);
                 let has_none = sequencer.number.is_none() && !sequencer.is_pending;
                 // A number that is requested and not used would block all consumers.
-                if has_none && sequencer.asked < self.total {
+                if has_none && sequencer.asked < total {
                     sequencer.ask(context)?;
                 }
                 number
             }
             None => may_send.then_some(0),
         };
-        match sequence {
-            Some(sequence) => self.send(context, slot, sequence),
-            None => Ok(Step::WaitForPacket),
-        }
-    }
-}
-
-impl Producer {
-    fn send(
-        &mut self,
-        context: &mut Context<'_>,
-        slot: u64,
-        sequence: u64,
-    ) -> Result<Step, Failure> {
-        let Common {
-            message: bytes,
-            seed,
-            ..
-        } = self.common;
+        let Some(sequence) = sequence else {
+            return Ok(Step::WaitForPacket);
+        };
+        let bytes = common.message;
         let offset = slot * u64::from(bytes);
         let mut content = vec![0; bytes as usize];
         let (head, item) = content.split_at_mut(SEQUENCE_BYTES);
-        head.copy_from_slice(&sequence.to_le_bytes());
-        stamp::fill(item, self.index, 0, self.next, seed);
-        self.buffers.block.write(offset as usize, &content);
+        head.copy_from_slice(&u64::to_le_bytes(sequence));
+        stamp::fill(item, index, 0, next, common.seed);
+        buffers.block.write(offset as usize, &content);
         // The message is made in its buffer: its bytes are written to memory once.
-        let made = self.common.stream_time(context, u64::from(bytes));
+        let made = common.stream_time(context, u64::from(bytes));
         context.charge(Category::Compute, made);
-        for outlet in &mut self.outlets {
-            outlet.send(context, self.buffers.segment(offset, bytes), slot)?;
-            self.pending[slot as usize] += 1;
+        for outlet in &mut outlets {
+            outlet.send(context, buffers.segment(offset, bytes), slot)?;
+            pending[slot as usize] += 1;
         }
-        self.next += 1;
+        next += 1;
         Ok(Step::Compute(Duration::from_nanos(1)))
     }
 }
 
-/// A core that takes messages, delivers them and, in a chain, sends them on.
-pub struct Consumer {
-    pub common: Common,
-    pub inlets: Vec<Inlet>,
-    /// The next in the chain.
-    pub outlet: Option<Outlet>,
-    /// Received and not yet sent on: inlet and slot.
-    pub to_forward: VecDeque<(usize, u64)>,
-    /// Sent on and not yet acknowledged.
-    pub forwarded: u64,
-    pub ordered: bool,
-    /// Messages that arrived before one with a lower number.
-    pub held: BTreeMap<u64, Stamp>,
-    pub next_sequence: u64,
-    pub total: u64,
-    pub log: Rc<RefCell<Log>>,
-}
-
-impl Program for Consumer {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let completions = poll(context, self.common.cq, POLL)?;
+/// A core that takes messages, delivers them to the log, `total` in all, and in a chain sends them
+/// on to `outlet`.
+pub fn consumer(
+    common: Common,
+    mut inlets: Vec<Inlet>,
+    mut outlet: Option<Outlet>,
+    ordered: bool,
+    total: u64,
+    log: Rc<RefCell<Log>>,
+) -> impl Program {
+    // Received and not yet sent on (inlet and slot); sent on and not yet acknowledged.
+    let (mut to_forward, mut forwarded) = (VecDeque::<(usize, u64)>::new(), 0);
+    let mut order = Order::default();
+    move |context: &mut Context<'_>| -> Turn {
+        let completions = poll(context, common.cq, POLL)?;
         for completion in &completions {
             let slot = completion.id & (SENT - 1);
             match completion.id & !(SENT - 1) {
                 CREDITED => {}
                 SENT => {
-                    self.forwarded -= 1;
+                    forwarded -= 1;
                     let (inlet, slot) = (slot / WINDOW, slot % WINDOW);
-                    self.inlets[inlet as usize].free(context, slot)?;
+                    inlets[inlet as usize].free(context, slot)?;
                 }
                 kind => {
                     let inlet = ((kind - RECEIVED) >> 32) as usize;
-                    self.receive(context, inlet, slot)?;
-                    if self.outlet.is_some() {
-                        self.to_forward.push_back((inlet, slot));
+                    let content = inlets[inlet].bytes(slot);
+                    let mut log = log.borrow_mut();
+                    match ordered {
+                        true => order.deliver(context, &common, &content, &mut log)?,
+                        false => {
+                            // It is consumed in place.
+                            let read = common.stream_time(context, content.len() as u64);
+                            context.charge(Category::Compute, read);
+                            log.note(context.now(), parse(&common, &content)?.1);
+                        }
+                    }
+                    if outlet.is_some() {
+                        to_forward.push_back((inlet, slot));
                     } else {
-                        self.inlets[inlet].free(context, slot)?;
+                        inlets[inlet].free(context, slot)?;
                     }
                 }
             }
         }
-        self.forward(context)?;
-        let is_idle = self.to_forward.is_empty() && self.forwarded == 0;
-        Ok(if self.log.borrow().count() == self.total && is_idle {
+        if let Some(outlet) = &mut outlet {
+            while let Some(&(inlet, slot)) = to_forward.front()
+                && outlet.has_credit()
+            {
+                let message = inlets[inlet].message(slot);
+                outlet.send(context, message, inlet as u64 * WINDOW + slot)?;
+                to_forward.pop_front();
+                forwarded += 1;
+            }
+        }
+        let is_idle = to_forward.is_empty() && forwarded == 0;
+        Ok(if log.borrow().count() == total && is_idle {
             Step::Done
         } else if completions.is_empty() {
             Step::WaitForPacket
@@ -212,53 +202,41 @@ impl Program for Consumer {
     }
 }
 
-impl Consumer {
-    fn receive(
+/// The number and the stamp of a message.
+fn parse(common: &Common, content: &[u8]) -> Result<(u64, Stamp), Failure> {
+    let (head, item) = content
+        .split_first_chunk()
+        .ok_or("a message without number")?;
+    let stamp = stamp::check(item, common.seed).map_err(|error| error.to_string())?;
+    Ok((u64::from_le_bytes(*head), stamp))
+}
+
+/// Messages that arrived before one with a lower number, and the number that is delivered next.
+#[derive(Default)]
+struct Order {
+    held: BTreeMap<u64, Stamp>,
+    next: u64,
+}
+
+impl Order {
+    /// Copies a message out of the receive buffer, and delivers what is next in the order of the
+    /// sequence.
+    fn deliver(
         &mut self,
         context: &mut Context<'_>,
-        inlet: usize,
-        slot: u64,
+        common: &Common,
+        content: &[u8],
+        log: &mut Log,
     ) -> Result<(), Failure> {
-        let bytes = u64::from(self.common.message);
-        let content = self.inlets[inlet].bytes(slot);
-        let (head, item) = content
-            .split_first_chunk()
-            .ok_or("a message without number")?;
-        let sequence = u64::from_le_bytes(*head);
-        let stamp = stamp::check(item, self.common.seed).map_err(|error| error.to_string())?;
-        let now = context.now();
-        let mut log = self.log.borrow_mut();
-        if !self.ordered {
-            // It is consumed in place.
-            let read = self.common.stream_time(context, bytes);
-            context.charge(Category::Compute, read);
-            log.note(now, stamp);
-            return Ok(());
-        }
-        // It is copied out of the receive buffer, in the order of the sequence.
-        let copied = self.common.stream_time(context, 2 * bytes);
+        let (sequence, stamp) = parse(common, content)?;
+        let copied = common.stream_time(context, 2 * content.len() as u64);
         context.charge(Category::Communication, copied);
-        if sequence < self.next_sequence || self.held.insert(sequence, stamp).is_some() {
+        if sequence < self.next || self.held.insert(sequence, stamp).is_some() {
             return Err(format!("sequence number {sequence} came twice"));
         }
-        while let Some(stamp) = self.held.remove(&self.next_sequence) {
-            log.note(now, stamp);
-            self.next_sequence += 1;
-        }
-        Ok(())
-    }
-
-    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        let Some(outlet) = &mut self.outlet else {
-            return Ok(());
-        };
-        while let Some(&(inlet, slot)) = self.to_forward.front()
-            && outlet.has_credit()
-        {
-            let message = self.inlets[inlet].message(slot);
-            outlet.send(context, message, inlet as u64 * WINDOW + slot)?;
-            self.to_forward.pop_front();
-            self.forwarded += 1;
+        while let Some(stamp) = self.held.remove(&self.next) {
+            log.note(context.now(), stamp);
+            self.next += 1;
         }
         Ok(())
     }

@@ -1,8 +1,14 @@
 //! The messages that a consumer delivered, and when; the same log for every system that replicates.
 
-use rackweave_base::Instant;
+use crate::harness::Result;
+use crate::harness::drive::failed;
+use core::cell::RefCell;
+use rackweave_base::{Instant, NodeId};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::CpuReport;
 use rackweave_sim::checkers::stamp::Stamp;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The messages that a consumer delivered, in its order.
 #[derive(Clone, Default, Debug)]
@@ -86,8 +92,63 @@ fn per_second(times: &[Instant]) -> f64 {
     messages * half as f64 / (apart as f64 * 1e-9)
 }
 
+/// The results of a replication.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Bytes per second of each producer while all of them were producing, seen by the first
+    /// consumer.
+    pub producers: Vec<f64>,
+    /// Bytes per second that each consumer took in the steady state.
+    pub consumers: Vec<f64>,
+    /// Whether all consumers took the same messages in the same order. With one producer this is
+    /// the producer's order.
+    pub same_order: bool,
+    /// When the last message was taken, in seconds of virtual time.
+    pub seconds: f64,
+    /// CPU time of each producer's first core; the other cores of a team spend as much on bytes.
+    pub producer_cpus: Vec<CpuReport>,
+    /// CPU time of each consumer's first core.
+    pub consumer_cpus: Vec<CpuReport>,
+}
+
+impl Outcome {
+    /// The results of `total` messages of `bytes` bytes from the nodes `producers` to the nodes
+    /// `consumers`, which have these logs.
+    ///
+    /// # Errors
+    /// If a message is lost or duplicated, or a producer's are out of order.
+    pub fn new(
+        rack: &SimulatedRack,
+        logs: &[Rc<RefCell<Log>>],
+        (total, bytes): (u64, u32),
+        [producers, consumers]: [&[NodeId]; 2],
+    ) -> Result<Self> {
+        let logs: Vec<Log> = logs.iter().map(|log| log.take()).collect();
+        for (at, log) in logs.iter().enumerate() {
+            if log.count() != total || !log.is_in_order_per_producer() {
+                let count = log.count();
+                let what = format!(
+                    "consumer {at} took {count} items of {total}, or a producer's out of order"
+                );
+                return Err(failed("replication", what));
+            }
+        }
+        let cpu = |node: &NodeId| rack.cpu_report(*node).unwrap_or_default();
+        let last = logs.iter().map(Log::last).max().unwrap_or_default();
+        let shares = |log: &Log| log.shares(bytes, producers.len() as u32);
+        Ok(Self {
+            producers: logs.first().map(shares).unwrap_or_default(),
+            consumers: logs.iter().map(|log| log.goodput(bytes)).collect(),
+            same_order: same_order(&logs),
+            seconds: (last - Instant::ZERO).as_secs_f64(),
+            producer_cpus: producers.iter().map(cpu).collect(),
+            consumer_cpus: consumers.iter().map(cpu).collect(),
+        })
+    }
+}
+
 /// Whether all delivered the same messages in the same order.
-pub fn same_order(logs: &[Log]) -> bool {
+fn same_order(logs: &[Log]) -> bool {
     logs.windows(2).all(|pair| pair[0].order == pair[1].order)
 }
 

@@ -19,8 +19,8 @@ fn everybody_gets_everything_whatever_the_way() {
                 let plan = plan(producers, consumers, ordered, fanout);
                 let outcome = run(&mut Run::quick(11), &plan);
                 let outcome = outcome.unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                assert_eq!(outcome.goodput.len(), consumers as usize);
-                assert!(outcome.goodput.iter().all(|&rate| rate > 0.0), "{plan:?}");
+                assert_eq!(outcome.consumers.len(), consumers as usize);
+                assert!(outcome.consumers.iter().all(|&rate| rate > 0.0), "{plan:?}");
             }
         }
     }
@@ -52,7 +52,7 @@ fn what_the_links_carry_bounds_what_arrives() {
     let rate = |consumers, fanout| {
         let plan = plan(1, consumers, false, fanout);
         let outcome = run(&mut Run::quick(1), &plan).unwrap();
-        outcome.goodput.into_iter().fold(f64::MAX, f64::min)
+        outcome.consumers.into_iter().fold(f64::MAX, f64::min)
     };
     let (alone, four) = (rate(1, Fanout::Each), rate(4, Fanout::Each));
     assert!(alone < link && four < link / 4.0, "{alone} {four}");
@@ -73,8 +73,8 @@ fn the_cpus_work_is_charged() {
     let cpu = rackweave_sim::CpuModel::default();
     // Two SENDs and a fetch-and-add per message, and their completions.
     let least = (cpu.post_cost + cpu.poll_cost) * (3 * plan.messages);
-    assert!(outcome.producers[0].communication >= least);
-    for consumer in &outcome.consumers {
+    assert!(outcome.producer_cpus[0].communication >= least);
+    for consumer in &outcome.consumer_cpus {
         assert!(consumer.communication >= (cpu.post_cost + cpu.poll_cost) * plan.messages);
     }
 }

@@ -1,12 +1,14 @@
 //! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
-use crate::harness::metered::{Metered, MeteredProgram, Worked};
+use crate::harness::drive::{Failure, Program};
+use crate::harness::metered::on_core;
 use crate::harness::tally::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
 use rackweave_sim::devices;
+use rackweave_sim::testbed::Server;
 use rackweave_workload::ycsb::Zipf;
 use std::collections::HashMap;
 
@@ -45,69 +47,52 @@ impl Mix {
     }
 }
 
-/// A client thread.
-pub struct ClientActor {
-    /// The client, with its connections.
-    pub(super) client: Attached<IndexClient>,
-    pub(super) mix: Mix,
-    pub(super) rng: Rng,
-    /// Operations in flight: their start times and keys.
-    pub(super) going: HashMap<Ticket, (Instant, u64)>,
-    pub(super) tally: Shared,
-}
-
-impl ClientActor {
-    fn begin(&mut self, now: Instant) -> Result<(), String> {
-        let key = self.mix.keys.draw(&mut self.rng);
-        let value = tree::value_of(key).to_le_bytes();
-        // An update writes the existing value, so every reply can be checked.
-        let op = match self.rng.chance(self.mix.updates) {
-            true => Op::Update { key, value: &value },
-            false => Op::Get { key },
-        };
-        let begun = self.client.begin(&op);
-        let ticket = begun.map_err(|error| format!("key {key}: {error}"))?;
-        self.going.insert(ticket, (now, key));
-        Ok(())
-    }
-
-    fn check(key: u64, reply: &Reply) -> Result<(), String> {
-        match &reply.result {
-            Ok(Answer::Found(true)) => Ok(()),
-            Ok(Answer::Value(Some(value))) if value.word() == Some(tree::value_of(key)) => Ok(()),
-            Ok(answer) => Err(format!("key {key}: {answer:?}")),
-            Err(error) => Err(format!("key {key}: {error}")),
-        }
-    }
-}
-
-impl MeteredProgram for ClientActor {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        let dispatch = verbs.toll().work(devices::RPC_DISPATCH_CYCLES);
+/// A client thread, with as many operations in flight as its client allows.
+pub fn client(
+    mut client: Attached<IndexClient>,
+    mix: Mix,
+    mut rng: Rng,
+    tally: Shared,
+) -> impl Program {
+    let core = Core::of(Server::Compute);
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+    // Operations in flight: their start times and keys.
+    let mut going: HashMap<Ticket, (Instant, u64)> = HashMap::new();
+    on_core(core, move |now, verbs| {
         let mut spent = Duration::ZERO;
-        self.client.advance(now, verbs);
-        while let Some(reply) = self.client.take() {
+        client.advance(now, verbs);
+        while let Some(reply) = client.take() {
             spent += dispatch;
-            let going = self.going.remove(&reply.ticket);
-            let (since, key) = going.ok_or("an answer to no question")?;
-            Self::check(key, &reply)?;
-            self.tally
-                .borrow_mut()
-                .end(since, now + verbs.spent() + spent);
+            let asked = going.remove(&reply.ticket);
+            let (since, key) = asked.ok_or("an answer to no question")?;
+            check(key, &reply)?;
+            tally.borrow_mut().end(since, now + verbs.spent() + spent);
         }
-        if self.client.free() > 0 {
-            while self.client.free() > 0 {
+        if client.free() > 0 {
+            while client.free() > 0 {
                 spent += dispatch;
-                self.begin(now)?;
+                let key = mix.keys.draw(&mut rng);
+                let value = tree::value_of(key).to_le_bytes();
+                // An update writes the existing value, so every reply can be checked.
+                let op = match rng.chance(mix.updates) {
+                    true => Op::Update { key, value: &value },
+                    false => Op::Get { key },
+                };
+                let begun = client.begin(&op);
+                let ticket = begun.map_err(|error| format!("key {key}: {error}"))?;
+                going.insert(ticket, (now, key));
             }
-            self.client.advance(now, verbs);
+            client.advance(now, verbs);
         }
-        Ok(Some(spent))
-    }
+        Ok(Some((spent, client.poll_timeout())))
+    })
+}
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.client.poll_timeout()
+fn check(key: u64, reply: &Reply) -> Result<(), Failure> {
+    match &reply.result {
+        Ok(Answer::Found(true)) => Ok(()),
+        Ok(Answer::Value(Some(value))) if value.word() == Some(tree::value_of(key)) => Ok(()),
+        Ok(answer) => Err(format!("key {key}: {answer:?}")),
+        Err(error) => Err(format!("key {key}: {error}")),
     }
 }

@@ -1,11 +1,10 @@
 //! The index on the testbed: a shard in the host's memory, one in the DPU's, their server threads,
 //! and clients on the compute node.
 
-use super::client::{ClientActor, Mix};
-use super::server::{Prices, ServerActor, Slowdown};
-use super::{Core, attributes, testbed, tree};
+use super::client::{Mix, client};
+use super::server::{Prices, Slowdown, serving};
+use super::{attributes, testbed, tree};
 use crate::harness::drive::{OrFailed, Testbed};
-use crate::harness::metered::OnCore;
 use crate::harness::tally::{Seen, Shared, Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
@@ -18,7 +17,6 @@ use rackweave_rack::services::IndexService;
 use rackweave_rack::{IndexEndpointSpec, IndexSpec};
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use std::collections::HashMap;
 
 /// The endpoints: the host's and the DPU's.
 pub const ENDPOINTS: [(EndpointId, Server); 2] =
@@ -186,29 +184,19 @@ impl Index {
         let plan = &self.plan;
         for index in 0..plan.clients {
             let node = Server::Compute.of_thread(index);
-            let client = self.service.client(node, plan.client());
-            let actor = ClientActor {
-                client: client.or_failed("a client")?,
-                mix: plan.mix.clone(),
-                rng: self.rng.fork(&format!("client {index}")),
-                going: HashMap::new(),
-                tally: tally.clone(),
-            };
-            let core = Core::of(Server::Compute);
-            self.rack.spawn(node, OnCore::new(core, actor));
+            let made = self.service.client(node, plan.client());
+            let made = made.or_failed("a client")?;
+            let rng = self.rng.fork(&format!("client {index}"));
+            self.rack
+                .spawn(node, client(made, plan.mix.clone(), rng, tally.clone()));
         }
         let prices = ENDPOINTS
             .map(|(_, server)| Prices::new(server, plan.keys, plan.scale, plan.node_bytes));
         for (endpoint, node, server) in self.service.index().servers() {
             let of = endpoint.index();
             let slowdown = plan.slowdown.filter(|_| ENDPOINTS[of].1 == Server::Dpu);
-            let actor = ServerActor {
-                server: server.clone(),
-                prices: prices[of].clone(),
-                slowdown,
-            };
-            let core = Core::of(ENDPOINTS[of].1);
-            self.rack.spawn(node, OnCore::new(core, actor));
+            let serving = serving(server.clone(), prices[of].clone(), slowdown);
+            self.rack.spawn(node, serving);
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::{Core, tree};
-use crate::harness::metered::{Metered, MeteredProgram, Worked};
+use crate::harness::drive::Program;
+use crate::harness::metered::on_core;
 use crate::harness::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
@@ -82,26 +83,20 @@ fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64)
     }
 }
 
-/// A server thread.
-pub struct ServerActor {
-    /// Its connections and its access to the shard.
-    pub server: SharedServer,
-    /// The cost of tree operations.
-    pub prices: Rc<Prices>,
-    /// When its core becomes slower, if it does.
-    pub slowdown: Option<Slowdown>,
-}
-
-impl MeteredProgram for ServerActor {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        let mut thread = self.server.lock();
+/// A server thread of the endpoint with these prices; its core may become slower.
+pub fn serving(
+    server: SharedServer,
+    prices: Rc<Prices>,
+    slowdown: Option<Slowdown>,
+) -> impl Program {
+    let core = Core::of(prices.server);
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+    on_core(core, move |now, verbs| {
+        let mut thread = server.lock();
         let Some(thread) = thread.as_mut() else {
             return Ok(None);
         };
-        let (core, cost) = (*verbs.toll(), self.prices.cost(thread.service.shard()));
-        let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+        let cost = prices.cost(thread.service.shard());
         let price = |_, method, request: &[u8], answered| {
             dispatch + price(core, cost, method, request, answered)
         };
@@ -111,7 +106,7 @@ impl MeteredProgram for ServerActor {
         if let Some(qpn) = thread.rpc.poll_lost() {
             return Err(format!("the connection {qpn} broke"));
         }
-        if let Some(slowdown) = self.slowdown.filter(|slowdown| slowdown.from <= now) {
+        if let Some(slowdown) = slowdown.filter(|slowdown| slowdown.from <= now) {
             let more = verbs.spent() * (slowdown.factor - 1);
             verbs.pay(|_| more);
             compute = compute * slowdown.factor;
@@ -121,6 +116,6 @@ impl MeteredProgram for ServerActor {
             let queue = u32::try_from(operations).unwrap_or(u32::MAX);
             thread.service.meter().note_busy(spent, queue);
         }
-        Ok(Some(compute))
-    }
+        Ok(Some((compute, None)))
+    })
 }

@@ -7,16 +7,15 @@ use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
 use crate::figure::{Values, values};
 use crate::harness::drive::{Failure, OrFailed};
-use crate::harness::metered::{Metered, MeteredProgram, OnCore, Worked};
+use crate::harness::metered::on_core;
 use crate::harness::tally::{Span, Tally};
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{
-    Coordinator, CoordinatorConfig, CoordinatorEvent, PartitionMap, RebalanceConfig,
+    CoordinatorConfig, CoordinatorEvent, PartitionMap, RebalanceConfig,
 };
 use rackweave_endpoint::rpc;
-use rackweave_rack::Attached;
 use rackweave_sim::testbed::Server;
 use rackweave_workload::ycsb::Zipf;
 use std::rc::Rc;
@@ -197,12 +196,15 @@ fn coordinate(index: &mut Index) -> Result<Rc<RefCell<Log>>> {
     }));
     let node = Server::Compute.at_port(0);
     let coordinator = index.service.coordinator(node, config);
-    let actor = CoordinatorActor {
-        coordinator: coordinator.or_failed("the coordinator")?,
-        log: log.clone(),
-    };
-    let core = Core::of(Server::Compute);
-    index.rack.spawn(node, OnCore::new(core, actor));
+    let mut coordinator = coordinator.or_failed("the coordinator")?;
+    let noted = log.clone();
+    let actor = on_core(Core::of(Server::Compute), move |now, verbs| {
+        while let Some(event) = coordinator.poll(now, verbs) {
+            noted.borrow_mut().note(now, &event)?;
+        }
+        Ok(Some((Duration::ZERO, coordinator.poll_timeout())))
+    });
+    index.rack.spawn(node, actor);
     Ok(log)
 }
 
@@ -244,21 +246,12 @@ struct Log {
     moves: Vec<(Instant, u64)>,
 }
 
-/// The coordinator.
-struct CoordinatorActor {
-    /// The state machine, with its connections.
-    coordinator: Attached<Coordinator>,
-    /// The log of its actions.
-    log: Rc<RefCell<Log>>,
-}
-
-impl CoordinatorActor {
-    fn note(&self, now: Instant, event: &CoordinatorEvent) -> Result<(), Failure> {
+impl Log {
+    fn note(&mut self, now: Instant, event: &CoordinatorEvent) -> Result<(), Failure> {
         match event {
             CoordinatorEvent::Moved(moved) => {
-                let mut log = self.log.borrow_mut();
-                log.map = moved.map.clone();
-                log.moves.push((now, moved.entries));
+                self.map = moved.map.clone();
+                self.moves.push((now, moved.entries));
             }
             CoordinatorEvent::Ended(Err(error)) => {
                 return Err(format!("a move: {error}"));
@@ -269,20 +262,5 @@ impl CoordinatorActor {
             _ => {}
         }
         Ok(())
-    }
-}
-
-impl MeteredProgram for CoordinatorActor {
-    type Toll = Core;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Worked {
-        while let Some(event) = self.coordinator.poll(now, verbs) {
-            self.note(now, &event)?;
-        }
-        Ok(Some(Duration::ZERO))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.coordinator.poll_timeout()
     }
 }

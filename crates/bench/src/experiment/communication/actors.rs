@@ -6,7 +6,7 @@
 use super::data::Data;
 use super::testbed::Core;
 use super::ways::{Inlet, Outlet};
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Program, Turn};
 use crate::harness::metered::{Metered, Outbox};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -87,98 +87,73 @@ fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
     Step::WaitForPacket
 }
 
-/// Sends its part of the data.
-pub struct Sending {
-    /// State that every thread has.
-    pub thread: Thread,
-    /// Its end.
-    pub end: Rc<RefCell<Box<dyn Outlet>>>,
-    /// Whether the data is consumed.
-    pub is_consumed: bool,
-    /// When it begins to run.
-    pub start: Duration,
-    /// Number of words that it polls for the receiver's progress.
-    pub words: u64,
-    /// Whether the transfer has begun.
-    pub begun: bool,
-    /// Whether a package is filled and ready to post.
-    pub filled: bool,
-    /// Whether the last WRITE has ended.
-    pub written: bool,
-}
-
-impl Sending {
-    fn send(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let (thread, now) = (&mut self.thread, context.now());
-        let mut end = self.end.borrow_mut();
-        let filled = core::mem::take(&mut self.filled);
+/// Sends its part of the data. It begins to run after `start`, and polls this many words for the
+/// receiver's progress.
+pub fn sending(
+    mut thread: Thread,
+    end: Rc<RefCell<Box<dyn Outlet>>>,
+    is_consumed: bool,
+    mut start: Duration,
+    words: u64,
+) -> impl Program {
+    // Whether the transfer has begun, a package is filled and ready to post, the last WRITE has
+    // ended.
+    let (mut begun, mut filled, mut written) = (false, false, false);
+    move |context: &mut Context<'_>| -> Turn {
+        let start = core::mem::take(&mut start);
+        if start > Duration::ZERO {
+            return Ok(Step::Sleep(start));
+        }
+        let (now, mut end) = (context.now(), end.borrow_mut());
+        let was_filled = core::mem::take(&mut filled);
         let (_, spent) = thread.act(context, |verbs| {
-            if end.act(now, verbs, filled)? {
+            if end.act(now, verbs, was_filled)? {
                 verbs.pay(Core::news);
             }
             Ok(())
         })?;
         let rest = thread.rest();
-        if rest == 0 && self.begun && !self.written && end.is_written() {
-            self.written = true;
+        if rest == 0 && begun && !written && end.is_written() {
+            written = true;
             thread.written(now + spent);
         }
         if spent > Duration::ZERO {
             // The posted package must leave before the next one is copied.
             return Ok(spend(context, spent));
         }
-        if !core::mem::replace(&mut self.begun, true) && rest > 0 {
+        if !core::mem::replace(&mut begun, true) && rest > 0 {
             end.begin(rest)?;
         }
         if rest == 0 && end.is_over() {
-            if !self.is_consumed {
+            if !is_consumed {
                 thread.arrived(now, thread.part.end - thread.begin);
             }
             return Ok(Step::Done);
         }
         let len = rest.min(end.free() as u64);
         if len == 0 {
-            return Ok(wait(context, &thread.core, self.words));
+            return Ok(wait(context, &thread.core, words));
         }
         let next = thread.part.start + len;
         let at = core::mem::replace(&mut thread.part.start, next)..next;
         end.fill(&thread.data, at, len == rest);
-        self.filled = true;
-        let copy = thread
-            .core
-            .copy_in(len + end.header_bytes() as u64, thread.area);
+        filled = true;
+        let bytes = len + end.header_bytes() as u64;
+        let copy = thread.core.copy_in(bytes, thread.area);
         Ok(spend(context, copy))
     }
 }
 
-impl Program for Sending {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let start = core::mem::take(&mut self.start);
-        if start > Duration::ZERO {
-            return Ok(Step::Sleep(start));
-        }
-        self.send(context)
-    }
-}
-
 /// Takes its part of the data.
-pub struct Taking {
-    /// State that every thread has.
-    pub thread: Thread,
-    /// Its end.
-    pub end: Rc<RefCell<Box<dyn Inlet>>>,
-    /// The bytes copied out in the preceding step.
-    pub taken: Vec<u8>,
-}
-
-impl Program for Taking {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let (thread, now) = (&mut self.thread, context.now());
-        let mut end = self.end.borrow_mut();
-        let before = core::mem::take(&mut self.taken);
+pub fn taking(mut thread: Thread, end: Rc<RefCell<Box<dyn Inlet>>>) -> impl Program {
+    // The bytes copied out in the preceding step.
+    let mut taken = Vec::new();
+    move |context: &mut Context<'_>| -> Turn {
+        let (now, mut end) = (context.now(), end.borrow_mut());
+        let before = core::mem::take(&mut taken);
         let (found, spent) = thread.act(context, |verbs| {
             if before.is_empty() {
-                return end.take(verbs, &mut self.taken);
+                return end.take(verbs, &mut taken);
             }
             end.release(now, verbs)?;
             Ok(None)
@@ -198,11 +173,11 @@ impl Program for Taking {
         let part = &thread.part;
         let is_right = offset == part.start - thread.begin
             && total == part.end - thread.begin
-            && thread.data.is(part.start, &self.taken);
+            && thread.data.is(part.start, &taken);
         if !is_right {
             return Err(format!("bytes {offset} of {total}: not what was sent"));
         }
-        let (core, bytes) = (thread.core, (self.taken.len() + end.header_bytes()) as u64);
+        let (core, bytes) = (thread.core, (taken.len() + end.header_bytes()) as u64);
         let copy = core.news() + core.copy_out(bytes, thread.area) + core.clear(bytes);
         Ok(spend(context, spent + copy))
     }

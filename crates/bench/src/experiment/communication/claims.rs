@@ -34,8 +34,8 @@ impl Seen<'_> {
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
-    /// For each buffer, its bytes and the fraction by which the bandwidth falls with the last doubling
-    /// before the data is half the buffer.
+    /// For each buffer, its bytes and the fraction by which the bandwidth falls with the last
+    /// doubling before the data is half the buffer.
     fn falls(&self, of: fn(&Curve) -> &[(f64, f64)]) -> Vec<(u64, f64)> {
         let fall = |curve: &Curve| {
             let at = |data: u64| of(curve).iter().find(|point| point.0 == data as f64);

@@ -1,4 +1,4 @@
-//! The figures, each a row of parameters ([`Row`]) beside its text, shared by virtual and real time.
+//! The figures, each a row of parameters ([`Row`]) beside its text, for virtual and real time.
 
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};

@@ -1,6 +1,6 @@
 //! Both nodes with their ends, and successive measurements on them.
 
-use super::actors::{Report, Sending, Taking, Thread};
+use super::actors::{Report, Thread, sending, taking};
 use super::data::Data;
 use super::ends;
 use super::shape::{Shape, Way};
@@ -10,6 +10,7 @@ use crate::harness::drive::{Testbed, Until, failed};
 use crate::harness::metered::Outbox;
 use crate::harness::{Result, Run};
 use core::cell::RefCell;
+use core::ops::Range;
 use rackweave_base::{Duration, NodeId};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
@@ -95,74 +96,38 @@ impl NodePair {
     }
 
     fn spawn(&mut self, data: &Data, report: &Rc<RefCell<Report>>) {
-        let rack = &mut self.rack;
-        let measurement = Measurement {
-            shape: self.shape,
-            data,
-            report,
+        let shape = self.shape;
+        let thread = |node: NodeId, part: Range<u64>, area: u64| Thread {
+            core: Core::new(node),
+            data: data.clone(),
+            begin: part.start,
+            part,
+            area,
+            report: report.clone(),
+            outbox: Outbox::default(),
         };
-        for (at, (near, far)) in self.ends.iter().enumerate() {
-            measurement.send(rack, at, near, far.is_some());
+        let words = match shape.way {
+            Way::Multi => u64::from(shape.buffers / shape.threads),
+            Way::Raw | Way::Single => 1,
+        };
+        for (at, (near, far)) in (0..).zip(&self.ends) {
+            let part = shape.share(at, data.bytes());
+            let sender = thread(STORAGE, part.clone(), shape.parts() * shape.bytes);
+            let start = start(shape.threads, at);
+            let sending = sending(sender, near.clone(), far.is_some(), start, words);
+            self.rack.spawn(STORAGE, sending);
             if let Some(far) = far {
-                measurement.take(rack, at, far);
+                let taker = thread(COMPUTE, part, shape.receive_bytes());
+                self.rack.spawn(COMPUTE, taking(taker, far.clone()));
             }
         }
     }
 }
 
-/// The input of all threads of a measurement.
-struct Measurement<'a> {
-    shape: Shape,
-    data: &'a Data,
-    report: &'a Rc<RefCell<Report>>,
-}
-
-impl Measurement<'_> {
-    fn thread(&self, node: NodeId, at: usize, area: u64) -> Thread {
-        let part = self.shape.share(at as u8, self.data.bytes());
-        Thread {
-            core: Core::new(node),
-            data: self.data.clone(),
-            begin: part.start,
-            part,
-            area,
-            report: self.report.clone(),
-            outbox: Outbox::default(),
-        }
-    }
-
-    fn send(&self, rack: &mut Testbed, at: usize, end: &Shared<dyn Outlet>, is_consumed: bool) {
-        let shape = self.shape;
-        let thread = Sending {
-            thread: self.thread(STORAGE, at, shape.parts() * shape.bytes),
-            end: end.clone(),
-            is_consumed,
-            start: start(shape.threads, at),
-            words: match shape.way {
-                Way::Multi => u64::from(shape.buffers / shape.threads),
-                Way::Raw | Way::Single => 1,
-            },
-            begun: false,
-            filled: false,
-            written: false,
-        };
-        rack.spawn(STORAGE, thread);
-    }
-
-    fn take(&self, rack: &mut Testbed, at: usize, end: &Shared<dyn Inlet>) {
-        let thread = Taking {
-            thread: self.thread(COMPUTE, at, self.shape.receive_bytes()),
-            end: end.clone(),
-            taken: Vec::new(),
-        };
-        rack.spawn(COMPUTE, thread);
-    }
-}
-
 /// When one of several threads starts to run: they are started one after another.
-fn start(threads: u8, thread: usize) -> Duration {
+fn start(threads: u8, thread: u8) -> Duration {
     match threads {
         1 => Duration::ZERO,
-        _ => devices::THREAD_START * (thread as u64 + 1),
+        _ => devices::THREAD_START * (u64::from(thread) + 1),
     }
 }

@@ -2,7 +2,8 @@
 
 use super::database::Database;
 use super::seen::Seen;
-use crate::harness::metered::{Metered, MeteredProgram, Toll, Worked};
+use crate::harness::drive::{Failure, Program};
+use crate::harness::metered::{Toll, on_core};
 use crate::harness::work::{Core, TREE_ENTRY_BYTES, streamed};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
@@ -46,88 +47,65 @@ impl Toll for Reads {
     }
 }
 
-/// A pending lookup.
-pub struct Going {
-    ticket: Ticket,
-    number: u64,
-    since: Instant,
-    /// Number of READs before it.
-    reads: u64,
-}
-
-/// A client thread.
-pub struct ClientActor {
-    pub(super) client: Attached<IndexClient>,
-    pub(super) database: Database,
-    /// Records that are still to be looked up.
-    pub(super) asked: VecDeque<u64>,
-    pub(super) going: Option<Going>,
-    /// When the first lookup began.
-    pub(super) began: Option<Instant>,
-    pub(super) log: Rc<RefCell<Seen>>,
-}
-
-impl ClientActor {
-    fn reads(&self) -> u64 {
-        self.client.reader_statistics().reads
-    }
-
-    fn end(&mut self, reply: &Reply, now: Instant) -> Result<(), String> {
-        let going = self.going.take();
-        let going = going.filter(|going| going.ticket == reply.ticket);
-        let going = going.ok_or("an answer to no question")?;
-        let key = self.database.key(going.number);
-        match &reply.result {
-            Ok(Answer::Value(Some(value))) if **value == *self.database.value(going.number) => {}
-            Ok(Answer::Value(Some(_))) => return Err(format!("key {key:#x} has a wrong value")),
-            Ok(answer) => return Err(format!("key {key:#x}: {answer:?}")),
-            Err(error) => return Err(format!("key {key:#x}: {error}")),
-        }
-        let reads = self.reads() - going.reads;
-        let began = *self.began.get_or_insert(going.since);
-        let mut log = self.log.borrow_mut();
-        log.latencies_ns.push(now.since(going.since).as_nanos());
-        log.reads.push(reads);
-        log.span = now.since(began);
-        Ok(())
-    }
-}
-
-/// It ends when all lookups are done.
-impl MeteredProgram for ClientActor {
-    type Toll = Reads;
-
-    fn work(&mut self, now: Instant, verbs: &mut Metered<'_, Reads>) -> Worked {
-        let dispatch = verbs.toll().core.work(devices::RPC_DISPATCH_CYCLES);
+/// A client thread that looks `asked` records up, and ends when all lookups are done.
+pub fn client(
+    toll: Reads,
+    mut client: Attached<IndexClient>,
+    database: Database,
+    mut asked: VecDeque<u64>,
+    log: Rc<RefCell<Seen>>,
+) -> impl Program {
+    let dispatch = toll.core.work(devices::RPC_DISPATCH_CYCLES);
+    // The pending lookup: its ticket, its record, when it began, and the number of READs before it.
+    let mut going: Option<(Ticket, u64, Instant, u64)> = None;
+    // When the first lookup began.
+    let mut began = None;
+    on_core(toll, move |now, verbs| {
         let mut spent = Duration::ZERO;
-        self.client.advance(now, verbs);
-        while let Some(reply) = self.client.take() {
+        client.advance(now, verbs);
+        while let Some(reply) = client.take() {
             spent += dispatch;
-            self.end(&reply, now + verbs.spent() + spent)?;
+            let now = now + verbs.spent() + spent;
+            let going = going.take().filter(|going| going.0 == reply.ticket);
+            let (_, number, since, reads) = going.ok_or("an answer to no question")?;
+            check(&database, number, &reply, false)?;
+            let mut log = log.borrow_mut();
+            log.latencies_ns.push(now.since(since).as_nanos());
+            log.reads.push(client.reader_statistics().reads - reads);
+            log.span = now.since(*began.get_or_insert(since));
         }
-        if self.going.is_none() {
-            let Some(number) = self.asked.pop_front() else {
+        if going.is_none() {
+            let Some(number) = asked.pop_front() else {
                 return Ok(None);
             };
             let since = now + verbs.spent() + spent;
-            let reads = self.reads();
+            let reads = client.reader_statistics().reads;
             spent += dispatch;
-            let key = self.database.key(number);
-            let begun = self.client.begin(&Op::Get { key });
+            let key = database.key(number);
+            let begun = client.begin(&Op::Get { key });
             let ticket = begun.map_err(|error| format!("key {key:#x}: {error}"))?;
-            self.going = Some(Going {
-                ticket,
-                number,
-                since,
-                reads,
-            });
-            self.client.advance(now, verbs);
+            going = Some((ticket, number, since, reads));
+            client.advance(now, verbs);
         }
-        Ok(Some(spent))
-    }
+        Ok(Some((spent, client.poll_timeout())))
+    })
+}
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.client.poll_timeout()
+/// Whether the reply to an operation on a record is right; only an update may find it without its
+/// value.
+pub fn check(
+    database: &Database,
+    number: u64,
+    reply: &Reply,
+    may_update: bool,
+) -> Result<(), Failure> {
+    let key = database.key(number);
+    match &reply.result {
+        Ok(Answer::Found(true)) if may_update => Ok(()),
+        Ok(Answer::Value(Some(value))) if **value == *database.value(number) => Ok(()),
+        Ok(Answer::Value(Some(_))) => Err(format!("key {key:#x} has a wrong value")),
+        Ok(answer) => Err(format!("key {key:#x}: {answer:?}")),
+        Err(error) => Err(format!("key {key:#x}: {error}")),
     }
 }
 

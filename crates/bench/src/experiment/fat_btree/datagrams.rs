@@ -1,14 +1,15 @@
 //! Client–server mode: client threads that send UDP datagrams, and memory server threads that
 //! reply.
 
+use super::client::check;
 use super::database::Database;
 use super::walk::WalkCost;
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Failure, Program, Turn};
 use crate::harness::metered::after;
 use crate::harness::tally::Shared;
 use crate::harness::work::Core;
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_endpoint::index::{Answer, DatagramClient, Op, Reply, Ticket};
+use rackweave_endpoint::index::{DatagramClient, Op, Ticket};
 use rackweave_rack::SharedDatagramServer;
 use rackweave_sim::world::{Context, Step};
 use rackweave_sim::{Category, devices};
@@ -39,116 +40,98 @@ pub struct Asks {
     pub updates: f64,
 }
 
-/// A thread of the computing client: it keeps as many operations in flight as its client allows,
-/// until the tally's window is over.
-pub struct AskingActor {
-    /// None once the window is over.
-    pub(super) client: Option<DatagramClient>,
-    pub(super) core: Core,
-    pub(super) asks: Asks,
-    /// Index of the next one.
-    pub(super) next: usize,
-    pub(super) rng: Rng,
-    /// Operations in flight: their start times and records.
-    pub(super) going: HashMap<Ticket, (Instant, u64)>,
-    pub(super) tally: Shared,
-}
-
-impl AskingActor {
-    fn begin(&mut self, client: &mut DatagramClient, now: Instant) -> Result<(), String> {
-        let asked = &self.asks.asked;
-        let number = asked[self.next % asked.len()];
-        self.next += 1;
-        let key = self.asks.database.key(number);
-        // An update writes the existing value, so every reply can be checked.
-        let begun = if self.rng.chance(self.asks.updates) {
-            let value = self.asks.database.value(number);
-            let value = &value;
-            client.begin(&Op::Update { key, value })
-        } else {
-            client.begin(&Op::Get { key })
-        };
-        let ticket = begun.map_err(|error| format!("key {key:#x}: {error}"))?;
-        self.going.insert(ticket, (now, number));
-        Ok(())
-    }
-
-    fn end(&mut self, reply: &Reply, now: Instant) -> Result<(), String> {
-        let going = self.going.remove(&reply.ticket);
-        let (since, number) = going.ok_or("an answer to no question")?;
-        let database = self.asks.database;
-        let key = database.key(number);
-        match &reply.result {
-            Ok(Answer::Found(true)) => {}
-            Ok(Answer::Value(Some(value))) if **value == *database.value(number) => {}
-            Ok(answer) => return Err(format!("key {key:#x}: {answer:?}")),
-            Err(error) => return Err(format!("key {key:#x}: {error}")),
-        }
-        self.tally.borrow_mut().end(since, now);
-        Ok(())
-    }
-
-    /// One turn. Returns its cost, or none if the window is over.
-    fn work(
-        &mut self,
-        client: &mut DatagramClient,
-        now: Instant,
-        datagrams: &mut dyn Datagrams,
-    ) -> Result<Option<Duration>, String> {
+/// A thread of the computing client: it keeps as many operations in flight as `made` allows, until
+/// the tally's window is over. Its first operation is the `next`-th of `asks`.
+pub fn asking(
+    made: DatagramClient,
+    core: Core,
+    asks: Asks,
+    mut next: usize,
+    mut rng: Rng,
+    tally: Shared,
+) -> impl Program {
+    // None once the window is over.
+    let mut client = Some(made);
+    // Operations in flight: their start times and records.
+    let mut going: HashMap<Ticket, (Instant, u64)> = HashMap::new();
+    let reply_bytes = lookup::HEADER_LEN as u64 + u64::from(asks.database.value_bytes);
+    // One turn. Returns its cost, or none if the window is over.
+    let mut work = move |client: &mut DatagramClient,
+                         now: Instant,
+                         nic: &mut dyn Datagrams|
+          -> Result<Option<Duration>, Failure> {
         let mut spent = Duration::ZERO;
         let before = client.datagram_statistics().sent;
-        client.advance(now, datagrams);
+        client.advance(now, nic);
         while let Some(reply) = client.take() {
-            let bytes = lookup::HEADER_LEN as u64 + u64::from(self.asks.database.value_bytes);
-            spent += receiving(&self.core, bytes);
-            self.end(&reply, now + spent)?;
+            spent += receiving(&core, reply_bytes);
+            let asked = going.remove(&reply.ticket);
+            let (since, number) = asked.ok_or("an answer to no question")?;
+            check(&asks.database, number, &reply, true)?;
+            tally.borrow_mut().end(since, now + spent);
         }
-        if now >= self.tally.borrow().until() {
-            return Ok((!self.going.is_empty()).then_some(spent));
+        if now >= tally.borrow().until() {
+            return Ok((!going.is_empty()).then_some(spent));
         }
         if client.free() > 0 {
             while client.free() > 0 {
-                self.begin(client, now + spent)?;
-                spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+                let number = asks.asked[next % asks.asked.len()];
+                next += 1;
+                let ticket = begin(client, &asks, number, &mut rng)?;
+                going.insert(ticket, (now + spent, number));
+                spent += core.work(devices::RPC_DISPATCH_CYCLES);
             }
-            client.advance(now, datagrams);
+            client.advance(now, nic);
         }
         for _ in before..client.datagram_statistics().sent {
-            spent += sending(&self.core);
+            spent += sending(&core);
         }
         Ok(Some(spent))
-    }
-}
-
-impl Program for AskingActor {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let Some(mut client) = self.client.take() else {
+    };
+    move |context: &mut Context<'_>| -> Turn {
+        let Some(mut using) = client.take() else {
             return Ok(Step::Done);
         };
         let now = context.now();
-        let Some(spent) = self.work(&mut client, now, context.nic())? else {
-            client.close(context.nic());
+        let Some(spent) = work(&mut using, now, context.nic())? else {
+            using.close(context.nic());
             return Ok(Step::Done);
         };
-        let timeout = client.poll_timeout();
-        self.client = Some(client);
+        let timeout = using.poll_timeout();
+        client = Some(using);
         context.charge(Category::Communication, spent);
         Ok(after(spent, timeout))
     }
 }
 
-/// A thread of a memory server. Its server must be set to serve one request per poll.
-pub struct ServingActor {
-    pub(super) server: SharedDatagramServer,
-    pub(super) core: Core,
-    pub(super) cost: WalkCost,
-    /// Bytes of a request, and of a reply.
-    pub(super) request_bytes: u64,
+/// Begins an operation on a record.
+fn begin(
+    client: &mut DatagramClient,
+    asks: &Asks,
+    number: u64,
+    rng: &mut Rng,
+) -> Result<Ticket, Failure> {
+    let key = asks.database.key(number);
+    // An update writes the existing value, so every reply can be checked.
+    let begun = if rng.chance(asks.updates) {
+        let value = &asks.database.value(number);
+        client.begin(&Op::Update { key, value })
+    } else {
+        client.begin(&Op::Get { key })
+    };
+    begun.map_err(|error| format!("key {key:#x}: {error}"))
 }
 
-impl Program for ServingActor {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let mut server = self.server.lock();
+/// A thread of a memory server, which must be set to serve one request per poll; a request has this
+/// many bytes, and a reply.
+pub fn serving(
+    server: SharedDatagramServer,
+    core: Core,
+    cost: WalkCost,
+    request_bytes: u64,
+) -> impl Program {
+    move |context: &mut Context<'_>| -> Turn {
+        let mut server = server.lock();
         let Some(server) = server.as_mut() else {
             return Ok(Step::Done);
         };
@@ -159,11 +142,11 @@ impl Program for ServingActor {
         let walked = server.statistics().levels_walked - before.levels_walked;
         // A request that has walked no levels, unlike a lookup, is an update.
         let walk = match walked {
-            0 => self.cost.update(),
-            levels => self.cost.lookup(levels),
+            0 => cost.update(),
+            levels => cost.lookup(levels),
         };
         context.charge(Category::Compute, walk);
-        let packets = receiving(&self.core, self.request_bytes) + sending(&self.core);
+        let packets = receiving(&core, request_bytes) + sending(&core);
         context.charge(Category::Communication, packets);
         Ok(Step::Compute(Duration::ZERO))
     }

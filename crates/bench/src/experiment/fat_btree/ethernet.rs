@@ -1,7 +1,7 @@
 //! The Ethernet testbed: client threads in one pod of a fat tree, four memory servers in another.
 
 use super::database::Database;
-use super::datagrams::{AskingActor, Asks, ServingActor};
+use super::datagrams::{Asks, asking, serving};
 use super::rdma::{self, Limits, REGULAR};
 use super::walk::WalkCost;
 use crate::harness::drive::{OrFailed, Testbed, Until};
@@ -17,7 +17,6 @@ use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
-use std::collections::HashMap;
 
 /// Memory servers.
 pub const SERVERS: u64 = 4;
@@ -112,13 +111,8 @@ impl Ethernet {
         let cost = WalkCost::new((&database, SERVERS), REGULAR, skew, &core.caches);
         let request_bytes = lookup::HEADER_LEN as u64 + u64::from(database.value_bytes);
         for (_, node, server) in index.index().datagram_servers() {
-            let actor = ServingActor {
-                server: server.clone(),
-                core,
-                cost: cost.clone(),
-                request_bytes,
-            };
-            rack.spawn_server(node, actor);
+            let serving = serving(server.clone(), core, cost.clone(), request_bytes);
+            rack.spawn_server(node, serving);
         }
         Ok(Self {
             rack,
@@ -145,16 +139,10 @@ impl Ethernet {
                 .index
                 .datagram_client(CLIENT, config)
                 .or_failed("a client")?;
-            let actor = AskingActor {
-                client: Some(made),
-                core: self.core,
-                asks: asks.clone(),
-                next: asks.asked.len() / usize::from(load.clients) * client,
-                rng: self.rng.fork(&format!("client {}", self.clients)),
-                going: HashMap::new(),
-                tally: tally.clone(),
-            };
-            self.rack.spawn(CLIENT, actor);
+            let next = asks.asked.len() / usize::from(load.clients) * client;
+            let rng = self.rng.fork(&format!("client {}", self.clients));
+            let asking = asking(made, self.core, asks.clone(), next, rng, tally.clone());
+            self.rack.spawn(CLIENT, asking);
         }
         Tally::run(&tally, run, &mut self.rack)?;
         // Clients that still wait for replies get them, end, and release their ports.

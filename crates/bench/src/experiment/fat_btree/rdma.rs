@@ -1,10 +1,9 @@
 //! The RDMA testbed: a tree in the memory server's memory, a client thread, two switches.
 
-use super::client::{ClientActor, Reads};
+use super::client::{Reads, client};
 use super::database::Database;
 use super::seen::Seen;
 use crate::harness::drive::{OrFailed, Testbed, Until};
-use crate::harness::metered::OnCore;
 use crate::harness::work::Core;
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, NodeId};
@@ -103,23 +102,17 @@ impl LookupRack {
             },
             ..IndexClientConfig::default()
         };
-        let client = self.index.client(CLIENT, config).or_failed("the client")?;
+        let made = self.index.client(CLIENT, config).or_failed("the client")?;
         let core = Core {
             cpu: Network::Rdma.cpu(),
             caches: Network::Rdma.caches(),
         };
-        let log = Rc::new(RefCell::new(Seen::default()));
+        let log = Rc::<RefCell<Seen>>::default();
         let node_bytes = self.shape.0;
-        let actor = ClientActor {
-            client,
-            database: self.database,
-            asked: asked.iter().copied().collect(),
-            going: None,
-            began: None,
-            log: log.clone(),
-        };
         let toll = Reads { core, node_bytes };
-        self.rack.spawn(CLIENT, OnCore::new(toll, actor));
+        let asked = asked.iter().copied().collect();
+        let actor = client(toll, made, self.database, asked, log.clone());
+        self.rack.spawn(CLIENT, actor);
         self.rack.drive(run, Until::Done(PATIENCE))?;
         Ok(log.take())
     }

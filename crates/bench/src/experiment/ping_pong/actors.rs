@@ -2,7 +2,7 @@
 
 use super::BELL_GAP;
 use crate::baseline::cores;
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Failure, Program, Turn};
 use crate::harness::tally::Shared;
 use crate::harness::work::streamed;
 use core::cell::RefCell;
@@ -181,15 +181,9 @@ impl Schedule {
 }
 
 /// Pushes items when they are due.
-pub(super) struct Pinger {
-    pub(super) source: ItemSource,
-    pub(super) schedule: Schedule,
-    pub(super) was_full: bool,
-}
-
-impl Program for Pinger {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let (source, schedule) = (&mut self.source, &mut self.schedule);
+pub(super) fn pinger(mut source: ItemSource, mut schedule: Schedule) -> impl Program {
+    let mut was_full = false;
+    move |context: &mut Context<'_>| -> Turn {
         source.tell(context);
         let now = context.now();
         if schedule.due > now {
@@ -201,12 +195,12 @@ impl Program for Pinger {
             Ok(slots) => slots,
             Err(PushError::Full) => {
                 look(context);
-                self.was_full = true;
+                was_full = true;
                 return Ok(Step::WaitForPacket);
             }
             Err(error) => return Err(error.to_string()),
         };
-        if core::mem::take(&mut self.was_full) {
+        if core::mem::take(&mut was_full) {
             schedule.put_off(now);
         }
         for mut slot in slots.chunks_exact(size) {
@@ -224,14 +218,8 @@ impl Program for Pinger {
 }
 
 /// Takes items and pushes them back.
-pub(super) struct Echo {
-    pub(super) sink: Sink,
-    pub(super) source: ItemSource,
-}
-
-impl Program for Echo {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let (sink, source) = (&mut self.sink, &mut self.source);
+pub(super) fn echo(mut sink: Sink, mut source: ItemSource) -> impl Program {
+    move |context: &mut Context<'_>| -> Turn {
         sink.tell(context);
         source.tell(context);
         let size = sink.ring.item_size() as usize;
@@ -255,41 +243,36 @@ impl Program for Echo {
     }
 }
 
-/// Takes the items that returned.
-pub(super) struct Taker {
-    pub(super) sink: Sink,
-    pub(super) tally: Shared,
-    /// Round trip times in nanoseconds.
-    pub(super) round_trips: Rc<RefCell<Vec<u64>>>,
-    /// Items that were due before this time are not recorded.
-    pub(super) from: Instant,
-    pub(super) items: u64,
-}
-
-impl Program for Taker {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let sink = &mut self.sink;
+/// Takes the items that returned, and records the round trip times in nanoseconds of those that
+/// were due at `from` or later.
+pub(super) fn taker(
+    mut sink: Sink,
+    tally: Shared,
+    round_trips: Rc<RefCell<Vec<u64>>>,
+    from: Instant,
+) -> impl Program {
+    let mut taken = 0;
+    move |context: &mut Context<'_>| -> Turn {
         sink.tell(context);
         let size = sink.ring.item_size() as usize;
         let Some(items) = sink.peek()? else {
             return Ok(sink.wait(context, None));
         };
         let now = context.now();
-        let mut tally = self.tally.borrow_mut();
-        let mut round_trips = self.round_trips.borrow_mut();
+        let mut round_trips = round_trips.borrow_mut();
         for item in items.chunks_exact(size) {
-            if item.u64_le(0) != self.items {
+            if item.u64_le(0) != taken {
                 return Err("an item is not the one that was expected".into());
             }
-            self.items += 1;
+            taken += 1;
             let due = Instant::from_nanos(item.u64_le(8));
-            if due >= self.from {
+            if due >= from {
                 round_trips.push(now.since(due).as_nanos());
             }
         }
         let count = items.len() / size;
         sink.taken = count as u32;
-        tally.add(now, count as u64);
+        tally.borrow_mut().add(now, count as u64);
         look(context);
         let cycles = ITEM_CYCLES + CLOCK_CYCLES;
         charge(context, count as u64, cycles, size as u64);

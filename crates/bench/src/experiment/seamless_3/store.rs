@@ -3,7 +3,7 @@
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
 use crate::experiment::seamless_4::testbed::{self, Directory};
-use crate::harness::drive::{Failure, OrFailed, Program, Testbed};
+use crate::harness::drive::{OrFailed, Program, Testbed, Turn};
 use crate::harness::metered::Metered;
 use crate::harness::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
@@ -27,21 +27,16 @@ struct Tally {
     pages: Statistics,
 }
 
-struct Reader {
+/// The lookups of a worker.
+struct Lookups {
     worker: Worker<Channel>,
     stream: Stream,
     /// Maximum number of pending lookups, and the pending ones.
     depth: usize,
     fixes: Vec<Fix>,
-    /// Cost of a lookup apart from requesting its page.
-    work: Duration,
-    window: (Instant, Instant),
-    tally: Rc<RefCell<Tally>>,
-    /// The worker's statistics at the start of the window.
-    before: Option<Statistics>,
 }
 
-impl Reader {
+impl Lookups {
     /// Takes the pages that have arrived. Returns their number.
     fn take(&mut self) -> Result<u64, String> {
         let (mut at, mut ended) = (0, 0);
@@ -74,20 +69,6 @@ impl Reader {
         }
         Ok(ended)
     }
-
-    fn count(&mut self, now: Instant, ended: u64) {
-        let (from, until) = self.window;
-        if now < from {
-            return;
-        }
-        let statistics = *self.worker.statistics();
-        if self.before.is_none() {
-            self.before = Some(statistics);
-        }
-        if now < until {
-            self.tally.borrow_mut().ended += ended;
-        }
-    }
 }
 
 /// Number of pages that came from other nodes.
@@ -95,25 +76,39 @@ fn moved(pages: &Statistics) -> u64 {
     pages.memory_indexed + pages.memory_fallback + pages.storage_indexed + pages.storage_fallback
 }
 
-impl Program for Reader {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+/// A worker that looks pages up, and adds to `tally` what it counts in `window`.
+fn reader(
+    mut worker: Lookups,
+    window: (Instant, Instant),
+    work: Duration,
+    tally: Rc<RefCell<Tally>>,
+) -> impl Program {
+    let (from, until) = window;
+    // The worker's statistics at the start of the window.
+    let mut before = None;
+    move |context: &mut Context<'_>| -> Turn {
         let (now, cpu) = (context.now(), *context.cpu());
         let mut verbs = Metered::new(context.nic(), cpu);
-        let ended = self.request(now, &mut verbs)?;
+        let ended = worker.request(now, &mut verbs)?;
         let spent = verbs.spent();
         context.charge(Category::Communication, spent);
-        context.charge(Category::Compute, self.work * ended);
-        self.count(now, ended);
-        if now >= self.window.1 {
-            let before = self.before.unwrap_or_default();
-            self.tally.borrow_mut().pages += *self.worker.statistics() - before;
+        context.charge(Category::Compute, work * ended);
+        let statistics = *worker.worker.statistics();
+        if now >= from {
+            before.get_or_insert(statistics);
+        }
+        if now >= until {
+            tally.borrow_mut().pages += statistics - before.unwrap_or_default();
             return Ok(Step::Done);
+        }
+        if now >= from {
+            tally.borrow_mut().ended += ended;
         }
         if ended > 0 || spent > Duration::ZERO {
             return Ok(Step::Compute(Duration::ZERO));
         }
-        let timeout = self.worker.poll_timeout().unwrap_or(self.window.1);
-        Ok(Step::WaitUntil(timeout.min(self.window.1)))
+        let timeout = worker.worker.poll_timeout().unwrap_or(until);
+        Ok(Step::WaitUntil(timeout.min(until)))
     }
 }
 
@@ -142,17 +137,13 @@ pub fn run_pages(
         let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
         let workers = pages.polled_workers(node, pool);
         for worker in workers.or_failed("workers")? {
-            let reader = Reader {
+            let lookups = Lookups {
                 worker,
                 stream: traffic.stream(number).or_failed("a stream")?,
                 depth: usize::from(load.depth),
                 fixes: Vec::new(),
-                work: load.work,
-                window,
-                tally: Rc::clone(&tally),
-                before: None,
             };
-            rack.spawn(node, reader);
+            rack.spawn(node, reader(lookups, window, load.work, tally.clone()));
             number += 1;
         }
     }

@@ -1,19 +1,23 @@
 //! The rack of the microbenchmarks: a requesting node, a passive one with pages in its memory, a
 //! storage node, a memory server.
 
-use super::filler::Filler;
 use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
-use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
+use super::worker::{ENTRY_BYTES, LOOK_ENTRIES, Looks, Pace, Pages, Tally, Want, Worker};
+use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{self, NodeEnd};
-use crate::harness::drive::{OrFailed, Testbed, Until};
+use crate::harness::drive::{OrFailed, Program, Testbed, Turn, Until};
 use crate::harness::shuffle::traffic;
 use crate::harness::{ExperimentError, Result, Run};
 use core::cell::{Cell, RefCell};
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
-use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory as _, Mode, Op};
 use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::world::{Context, Step};
+use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::header::VOID;
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// The requesting node, and the node with pages in memory.
@@ -22,9 +26,6 @@ const PASSIVE: NodeId = NodeId(1);
 
 /// Requests in flight while the passive node's memory is filled.
 const FILL_DEPTH: u16 = 64;
-
-/// Entries that lookups are spread over.
-const LOOK_ENTRIES: usize = 4096;
 
 /// Virtual time after which a run has failed.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -129,15 +130,9 @@ impl PageRack {
 
     fn fill(&mut self, run: &mut Run<'_>) -> Result<()> {
         let ends = ends(&self.rack, PASSIVE)?;
-        let filler = Filler {
-            channel: Channel::new(ends.channels[0].clone()),
-            next: 0,
-            count: self.shape.held,
-            ended: 0,
-            frames: ends.frames,
-            page_bytes: PAGE_BYTES as usize,
-        };
-        self.rack.spawn(PASSIVE, filler);
+        let channel = Channel::new(ends.channels[0].clone());
+        self.rack
+            .spawn(PASSIVE, filler(channel, self.shape.held, ends.frames));
         self.rack.drive(run, Until::Done(TIME_MAX))?;
         Ok(())
     }
@@ -222,18 +217,24 @@ impl PageRack {
         };
         let channel = Channel::new(self.ends.channels[usize::from(thread)].clone());
         let name = format!("worker {thread} of measurement {}", self.measurements);
-        let task = Task {
+        let slots = u32::from(channel.parts().slots);
+        let worker = Worker {
             want,
             pace,
             pages: self.pages.clone(),
             looks,
             frames: self.ends.frames.clone(),
             first_frame: u32::from(thread) * u32::from(self.shape.depth),
-            page_bytes: PAGE_BYTES as usize,
             rng: Rng::new(self.seed).fork(&name),
             tally: tally.clone(),
+            channel,
+            going: HashMap::new(),
+            looking: vec![None; slots as usize],
+            ready: VecDeque::new(),
+            free: (0..slots).rev().collect(),
+            polled: Vec::new(),
         };
-        self.rack.spawn(ASKING, Worker::new(channel, task));
+        self.rack.spawn(ASKING, worker);
         Ok(())
     }
 
@@ -242,14 +243,46 @@ impl PageRack {
         let depth = u32::from(self.shape.depth);
         let bytes = (depth * ENTRY_BYTES) as usize;
         let near = NodeEnd::new(&self.rack, ASKING, bytes, depth * 2)?;
-        let entries = LOOK_ENTRIES * ENTRY_BYTES as usize;
+        let entries = LOOK_ENTRIES as usize * ENTRY_BYTES as usize;
         let far = NodeEnd::new(&self.rack, SERVER, entries, 1)?;
         let (qpn, _) = set_up::connect(&self.rack, &near, &far, (depth, 1))?;
+        let entries = Remote::new(qpn, &far.region);
         Ok(Looks {
             from,
             near,
-            qpn,
-            entries: far.region,
+            entries,
+        })
+    }
+}
+
+/// Fetches pages 0, 1, … into buffer frames 0, 1, …: the initial contents of a passive node.
+fn filler(mut channel: Channel, count: u32, frames: Block) -> impl Program {
+    let (mut next, mut ended) = (0_u32, 0);
+    move |context: &mut Context<'_>| -> Turn {
+        let (now, verbs) = (context.now(), context.nic());
+        while let Some(reply) = channel.poll(now, verbs) {
+            match reply.answer {
+                Answer::Fetched(_) => ended += 1,
+                answer => return Err(format!("a buffer frame was not filled: {answer:?}")),
+            }
+        }
+        while next < count && channel.capacity() > 0 {
+            let page = PageId::new(0, next.into()).ok_or("there is no such page")?;
+            frames.write(next as usize * PAGE_BYTES as usize, &VOID.to_le_bytes());
+            let op = Op::Fetch {
+                page,
+                mode: Mode::Shared,
+                frame: next,
+                have: None,
+            };
+            if channel.begin(now, verbs, op).is_some() {
+                next += 1;
+            }
+        }
+        Ok(match channel.poll_timeout() {
+            _ if ended == count => Step::Done,
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
         })
     }
 }

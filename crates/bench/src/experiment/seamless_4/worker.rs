@@ -1,16 +1,18 @@
 //! The program that requests pages over a channel of the page directory.
 
+use super::testbed::PAGE_BYTES;
+use crate::baseline::requests::Remote;
 use crate::baseline::set_up::NodeEnd;
 use crate::harness::drive::{Failure, Program};
 use crate::harness::metered::Metered;
 use core::cell::{Cell, RefCell};
-use rackweave_base::{Block, Duration, Instant, Qpn, Rng};
+use rackweave_base::{Block, Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
 use rackweave_sim::Category;
 use rackweave_sim::world::{Context, Step};
-use rackweave_verbs::{Completion, CompletionStatus, Operation, Region, Verbs, WorkRequest};
+use rackweave_verbs::{Completion, CompletionStatus, Verbs};
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
@@ -81,26 +83,27 @@ pub struct Looks {
     pub from: u64,
     /// The worker's own end, where entries arrive.
     pub near: NodeEnd,
-    /// The queue pair to the server.
-    pub qpn: Qpn,
-    /// The entries.
-    pub entries: Region,
+    /// The entries in the server.
+    pub entries: Remote,
 }
+
+/// Entries that lookups are spread over.
+pub const LOOK_ENTRIES: u64 = 4096;
 
 /// Bytes of an entry: latch and place.
 pub const ENTRY_BYTES: u32 = 16;
 
 /// A pending request.
 #[derive(Clone, Copy, Debug)]
-struct Going {
+pub struct Going {
     page: PageId,
     due: Instant,
     /// The worker's buffer frame that it is for.
     place: u32,
 }
 
-/// The parameters of a worker.
-pub struct Task {
+/// The program: a worker with its own channel, and as many buffer frames as that has slots.
+pub struct Worker {
     /// The kind of requests.
     pub want: Want,
     /// The times of requests.
@@ -111,52 +114,32 @@ pub struct Task {
     pub looks: Option<Looks>,
     /// The node's buffer frames.
     pub frames: Block,
-    /// The worker's first frame; it has as many as its channel has slots.
+    /// The worker's first frame.
     pub first_frame: u32,
-    /// Bytes of a page.
-    pub page_bytes: usize,
     /// Draws pages.
     pub rng: Rng,
     /// Where its counts go.
     pub tally: Rc<RefCell<Tally>>,
-}
-
-/// The program.
-pub struct Worker {
-    channel: Channel,
-    task: Task,
-    going: HashMap<Ticket, Going>,
+    pub channel: Channel,
+    pub going: HashMap<Ticket, Going>,
     /// Requests whose entry is being read, by place.
-    looking: Vec<Option<Going>>,
+    pub looking: Vec<Option<Going>>,
     /// Requests that are ready to be sent.
-    ready: VecDeque<Going>,
-    free: Vec<u32>,
-    polled: Vec<Completion>,
+    pub ready: VecDeque<Going>,
+    /// Places without a request.
+    pub free: Vec<u32>,
+    pub polled: Vec<Completion>,
 }
 
 impl Worker {
-    /// A worker with its own channel.
-    pub fn new(channel: Channel, task: Task) -> Self {
-        let slots = u32::from(channel.parts().slots);
-        Self {
-            channel,
-            task,
-            going: HashMap::new(),
-            looking: vec![None; slots as usize],
-            ready: VecDeque::new(),
-            free: (0..slots).rev().collect(),
-            polled: Vec::new(),
-        }
-    }
-
     fn under_way(&self) -> usize {
         self.looking.len() - self.free.len()
     }
 
     /// When the next request is due, if one may begin.
     fn due(&self, now: Instant) -> Option<Instant> {
-        let until = self.task.tally.borrow().window.1;
-        match &self.task.pace {
+        let until = self.tally.borrow().window.1;
+        match &self.pace {
             Pace::Open(schedule) if schedule.due() < until => Some(schedule.due()),
             Pace::Closed(depth) if self.under_way() < *depth && now < until => Some(now),
             _ => None,
@@ -168,7 +151,7 @@ impl Worker {
         if self.due(now).is_none_or(|due| due > now) || self.free.is_empty() {
             return Ok(None);
         }
-        let due = match &mut self.task.pace {
+        let due = match &mut self.pace {
             Pace::Open(schedule) => schedule.take(now),
             Pace::Closed(_) => Some(now),
         };
@@ -176,23 +159,23 @@ impl Worker {
             return Ok(None);
         };
         let place = self.free.pop().ok_or("there was room")?;
-        let page = self.task.pages.draw(self.task.want, &mut self.task.rng);
+        let page = self.pages.draw(self.want, &mut self.rng);
         let page = page.ok_or("no page is left that nobody has read")?;
         Ok(Some(Going { page, due, place }))
     }
 
     fn frame(&self, place: u32) -> (u32, usize) {
-        let frame = self.task.first_frame + place;
-        (frame, frame as usize * self.task.page_bytes)
+        let frame = self.first_frame + place;
+        (frame, frame as usize * PAGE_BYTES as usize)
     }
 
     /// Sends a request to the directory.
     fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let (frame, at) = self.frame(going.place);
-        let op = match self.task.want {
+        let op = match self.want {
             Want::Latch => Op::Verify { page: going.page },
             _ => {
-                self.task.frames.write(at, &VOID.to_le_bytes());
+                self.frames.write(at, &VOID.to_le_bytes());
                 Op::Fetch {
                     page: going.page,
                     mode: Mode::Shared,
@@ -209,21 +192,16 @@ impl Worker {
 
     /// Starts a request; first reads the page's entry in the server, if required.
     fn begin(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
-        let looks = self.task.looks.as_ref();
+        let looks = self.looks.as_ref();
         let Some(looks) = looks.filter(|looks| looks.from <= going.page.index()) else {
             return self.ask(now, verbs, going);
         };
-        let entries = looks.entries.block.len() as u64 / u64::from(ENTRY_BYTES);
-        let at = going.page.index() % entries * u64::from(ENTRY_BYTES);
-        let read = Operation::Read {
-            address: looks.entries.address + at,
-            rkey: looks.entries.rkey,
-        };
+        let at = going.page.index() % LOOK_ENTRIES * u64::from(ENTRY_BYTES);
         let own = u64::from(going.place) * u64::from(ENTRY_BYTES);
         let segment = looks.near.region.segment(own, ENTRY_BYTES);
-        let request = WorkRequest::new(u64::from(going.place), read, &[segment]);
+        let read = looks.entries.read(going.place.into(), at, &[segment]);
         verbs
-            .post_send(looks.qpn, request)
+            .post_send(looks.entries.qpn, read)
             .map_err(|error| format!("an entry cannot be asked for: {error}"))?;
         self.looking[going.place as usize] = Some(going);
         Ok(())
@@ -231,7 +209,7 @@ impl Worker {
 
     /// Takes the entries that have arrived.
     fn look(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
-        let Some(looks) = &self.task.looks else {
+        let Some(looks) = &self.looks else {
             return Ok(());
         };
         let mut polled = core::mem::take(&mut self.polled);
@@ -244,7 +222,7 @@ impl Worker {
             let going = going.and_then(Option::take);
             let going = going.ok_or("an entry came that nobody asked for")?;
             // Only the entry in the server needs verifying.
-            if self.task.want == Want::Latch {
+            if self.want == Want::Latch {
                 self.end(now + verbs.spent(), going);
             } else {
                 self.ready.push_back(going);
@@ -256,7 +234,7 @@ impl Worker {
 
     fn end(&mut self, at: Instant, going: Going) {
         self.free.push(going.place);
-        let mut tally = self.task.tally.borrow_mut();
+        let mut tally = self.tally.borrow_mut();
         let (from, until) = tally.window;
         tally.ended += u64::from(from <= at && at < until);
         if from <= going.due && going.due < until {
@@ -272,10 +250,10 @@ impl Worker {
     ) -> Result<(), String> {
         let going = self.going.remove(&reply.ticket);
         let going = going.ok_or("a reply to no request")?;
-        match (reply.answer, self.task.want) {
+        match (reply.answer, self.want) {
             (Answer::Done, Want::Latch) => {}
             (Answer::Fetched(served), Want::Storage | Want::Memory) => {
-                let source = match self.task.want {
+                let source = match self.want {
                     Want::Storage => PageSource::Storage,
                     _ => PageSource::Memory,
                 };
@@ -283,12 +261,12 @@ impl Worker {
                     return Err(format!("{} came from {:?}", going.page, served.source));
                 }
                 self.check(&going)?;
-                self.task.tally.borrow_mut().indexed += u64::from(served.indexed);
+                self.tally.borrow_mut().indexed += u64::from(served.indexed);
                 // Charges the completion of the data.
                 verbs.word_taken();
             }
             (Answer::Locked, _) => {
-                self.task.tally.borrow_mut().refused += 1;
+                self.tally.borrow_mut().refused += 1;
                 self.ready.push_back(going);
                 return Ok(());
             }
@@ -302,7 +280,7 @@ impl Worker {
     fn check(&self, going: &Going) -> Result<(), String> {
         let (_, at) = self.frame(going.place);
         let mut bytes = [0; 8];
-        self.task.frames.read(at, &mut bytes);
+        self.frames.read(at, &mut bytes);
         if u64::from_le_bytes(bytes) == going.page.tag() {
             Ok(())
         } else {

@@ -5,7 +5,7 @@
 //! ring that notifies the switch.
 
 use super::ROW;
-use crate::harness::drive::{Failure, Program};
+use crate::harness::drive::{Program, Turn};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
@@ -25,84 +25,72 @@ struct Share {
     finished: bool,
 }
 
-/// A core of a storage node: copies rows from its memory into the rings of one producer.
+/// A core of a storage node: copies `range` of `rows` from its memory into the rings of one
+/// producer, with equal numbers of rows.
 ///
 /// Rings are served in turn, and a full one is skipped. With one ring per consumer and as many rows
 /// for each this is static partitioning; with a single ring the consumers' demand decides.
-pub struct ScanFeeder {
+pub fn scan_feeder(
     rows: Rc<[u8]>,
-    shares: Vec<Share>,
-    next: usize,
-    /// The ring with an item that is written and not announced.
-    written: Option<usize>,
-}
-
-impl ScanFeeder {
-    /// Feeds `range` of `rows` into `producers`, with equal numbers of rows.
-    pub fn new(rows: &Rc<[u8]>, range: Range<usize>, producers: Vec<Producer>) -> Self {
-        let count = producers.len();
-        let share = |(at, producer)| Share {
-            producer,
-            rows: part(&range, at, count),
-            finished: false,
-        };
-        Self {
-            rows: rows.clone(),
-            shares: producers.into_iter().enumerate().map(share).collect(),
-            next: 0,
-            written: None,
+    range: &Range<usize>,
+    producers: Vec<Producer>,
+) -> impl Program + use<> {
+    let count = producers.len();
+    let share = |(at, producer)| Share {
+        producer,
+        rows: part(range, at, count),
+        finished: false,
+    };
+    let mut shares: Vec<Share> = producers.into_iter().enumerate().map(share).collect();
+    let mut next = 0;
+    // The ring with an item that is written and not announced.
+    let mut written: Option<usize> = None;
+    move |context: &mut Context<'_>| -> Turn {
+        if let Some(at) = written.take() {
+            shares[at].producer.commit(1);
         }
-    }
-
-    /// Writes an item into the next ring with rows left and a free slot. Returns its bytes, if any.
-    fn write(&mut self) -> Result<Option<usize>, PushError> {
-        for _ in 0..self.shares.len() {
-            let at = self.next;
-            self.next = (at + 1) % self.shares.len();
-            let share = &mut self.shares[at];
-            if share.rows.is_empty() {
-                if !share.finished {
-                    share.producer.finish();
-                    share.finished = true;
-                }
-                continue;
-            }
-            match share.producer.reserve(1) {
-                Ok(mut slot) => {
-                    let rows = (slot.len() - ITEM_HEADER) / ROW;
-                    let end = share.rows.end.min(share.rows.start + rows);
-                    let bytes = &self.rows[share.rows.start * ROW..end * ROW];
-                    let count = (end - share.rows.start) as u32;
-                    slot.slice(..ITEM_HEADER).fill(0);
-                    slot.write(0, &ITEM_MAGIC);
-                    slot.write(4, &count.to_le_bytes());
-                    slot.write(ITEM_HEADER, bytes);
-                    share.rows.start = end;
-                    self.written = Some(at);
-                    return Ok(Some(ITEM_HEADER + bytes.len()));
-                }
-                Err(PushError::Full) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Program for ScanFeeder {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        if let Some(at) = self.written.take() {
-            self.shares[at].producer.commit(1);
-        }
-        match self.write() {
-            Ok(Some(bytes)) => {
+        for _ in 0..count {
+            let at = next;
+            next = (at + 1) % count;
+            let bytes = shares[at].write(&rows);
+            let bytes = bytes.map_err(|error| format!("a storage node cannot go on: {error}"))?;
+            if let Some(bytes) = bytes {
+                written = Some(at);
                 // Each byte is read from memory once and written to memory once.
-                Ok(Step::Compute(stream_time(context.cpu(), 2 * bytes as u64)))
+                return Ok(Step::Compute(stream_time(context.cpu(), 2 * bytes as u64)));
             }
-            Ok(None) if self.shares.iter().all(|share| share.finished) => Ok(Step::Done),
-            Ok(None) => Ok(Step::WaitForPacket),
-            Err(error) => Err(format!("a storage node cannot go on: {error}")),
         }
+        Ok(match shares.iter().all(|share| share.finished) {
+            true => Step::Done,
+            false => Step::WaitForPacket,
+        })
+    }
+}
+
+impl Share {
+    /// Writes an item if rows are left and a slot is free. Returns its bytes, if any.
+    fn write(&mut self, all: &[u8]) -> Result<Option<usize>, PushError> {
+        if self.rows.is_empty() {
+            if !core::mem::replace(&mut self.finished, true) {
+                self.producer.finish();
+            }
+            return Ok(None);
+        }
+        let mut slot = match self.producer.reserve(1) {
+            Ok(slot) => slot,
+            Err(PushError::Full) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let rows = (slot.len() - ITEM_HEADER) / ROW;
+        let end = self.rows.end.min(self.rows.start + rows);
+        let bytes = &all[self.rows.start * ROW..end * ROW];
+        let count = (end - self.rows.start) as u32;
+        slot.slice(..ITEM_HEADER).fill(0);
+        slot.write(0, &ITEM_MAGIC);
+        slot.write(4, &count.to_le_bytes());
+        slot.write(ITEM_HEADER, bytes);
+        self.rows.start = end;
+        Ok(Some(ITEM_HEADER + bytes.len()))
     }
 }
 
@@ -154,95 +142,49 @@ impl UnitReport {
     }
 }
 
-/// A processing unit: takes items from its ring at its model's rate and aggregates them.
-pub struct QueryTaker {
-    consumer: Consumer,
+/// A processing unit: takes up to `items_max` items at a time from its ring, so that slots are free
+/// before the ring is empty, at its model's rate, and aggregates them.
+pub fn query_taker(
+    mut consumer: Consumer,
     unit: UnitModel,
-    /// Maximum number of items taken at once, so that slots are free before the ring is empty.
     items_max: u32,
-    /// Items and bytes of rows whose time is passing.
-    taken: (u32, u64),
-    waited: bool,
     report: Rc<RefCell<UnitReport>>,
-}
-
-impl QueryTaker {
-    /// A unit that takes up to `items_max` items at a time from `consumer`.
-    pub fn new(
-        consumer: Consumer,
-        unit: UnitModel,
-        items_max: u32,
-    ) -> (Self, Rc<RefCell<UnitReport>>) {
-        let report = Rc::new(RefCell::new(UnitReport {
-            name: unit.name.clone(),
-            ..UnitReport::default()
-        }));
-        let taker = Self {
-            consumer,
-            unit,
-            items_max: items_max.max(1),
-            taken: (0, 0),
-            waited: false,
-            report: report.clone(),
-        };
-        (taker, report)
-    }
-
-    fn take(&mut self) -> Result<Taken<u64>, String> {
-        let item_size = self.consumer.item_size() as usize;
-        let bytes = match self.consumer.peek(self.items_max) {
+) -> impl Program {
+    let item_size = consumer.item_size() as usize;
+    // Items and bytes of rows whose time is passing.
+    let mut taken = (0, 0);
+    let mut waited = false;
+    move |context: &mut Context<'_>| -> Turn {
+        let mut report = report.borrow_mut();
+        if taken.0 > 0 {
+            let (items, bytes) = core::mem::take(&mut taken);
+            consumer.release(items);
+            report.batches.push((context.now(), bytes));
+        }
+        let bytes = match consumer.peek(items_max) {
             Taken::Items(bytes) => bytes,
-            Taken::Empty => return Ok(Taken::Empty),
-            Taken::Ended => return Ok(Taken::Ended),
-            Taken::Aborted => return Ok(Taken::Aborted),
+            Taken::Empty => {
+                waited = true;
+                return Ok(Step::WaitForPacket);
+            }
+            Taken::Ended => {
+                report.ended = Some(context.now());
+                return Ok(Step::Done);
+            }
+            Taken::Aborted => return Err(format!("{}: the flow was broken off", unit.name)),
         };
         let mut rows = 0;
-        let mut report = self.report.borrow_mut();
         for item in bytes.chunks_exact(item_size) {
-            rows += report
-                .partial
-                .add_item(&item.to_vec())
-                .map_err(|error| error.to_string())?;
+            let added = report.partial.add_item(&item.to_vec());
+            rows += added.map_err(|error| format!("{}: {error}", unit.name))?;
         }
-        self.taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);
-        Ok(Taken::Items(bytes.len() as u64))
-    }
-}
-
-impl Program for QueryTaker {
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        if self.taken.0 > 0 {
-            let (items, bytes) = core::mem::take(&mut self.taken);
-            self.consumer.release(items);
-            self.report
-                .borrow_mut()
-                .batches
-                .push((context.now(), bytes));
+        taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);
+        if core::mem::take(&mut waited) {
+            // The simulator lets a node's core see a word as soon as a CPU would.
+            let seen = context.cpu().spin_latency.as_nanos();
+            let late = unit.spin_latency.as_nanos().saturating_sub(seen);
+            context.charge(Category::Communication, Duration::from_nanos(late));
         }
-        let taken = self.take();
-        Ok(
-            match taken.map_err(|text| format!("{}: {text}", self.unit.name))? {
-                Taken::Items(bytes) => {
-                    if core::mem::take(&mut self.waited) {
-                        // The simulator lets a node's core see a word as soon as a CPU would.
-                        let seen = context.cpu().spin_latency.as_nanos();
-                        let late = self.unit.spin_latency.as_nanos().saturating_sub(seen);
-                        context.charge(Category::Communication, Duration::from_nanos(late));
-                    }
-                    Step::Compute(self.unit.batch_time(bytes))
-                }
-                Taken::Empty => {
-                    self.waited = true;
-                    Step::WaitForPacket
-                }
-                Taken::Ended => {
-                    self.report.borrow_mut().ended = Some(context.now());
-                    Step::Done
-                }
-                Taken::Aborted => {
-                    return Err(format!("{}: the flow was broken off", self.unit.name));
-                }
-            },
-        )
+        Ok(Step::Compute(unit.batch_time(bytes.len() as u64)))
     }
 }

@@ -1,7 +1,7 @@
 //! Flows with weights between two nodes, and the bytes that arrived of each over time.
 
 use crate::harness::drive::Until;
-use crate::harness::one_to_one::{self, ENDS, KernelSource, Sink};
+use crate::harness::one_to_one::{self, ENDS};
 use crate::harness::tally::{Span, Tally};
 use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
@@ -58,8 +58,8 @@ pub(super) fn play(
         tally.borrow_mut().arrived = Some(Vec::new());
         let sources = vec![flow.take_producer(0)?];
         let sinks = vec![flow.take_consumer(0)?];
-        rack.spawn(ENDS.0, KernelSource::new(sources, demand));
-        rack.spawn(ENDS.1, Sink::new(sinks, &tally));
+        rack.spawn(ENDS.0, one_to_one::kernel_source(sources, demand));
+        rack.spawn(ENDS.1, one_to_one::sink(sinks, tally.clone()));
         flows.push(flow);
         tallies.push(tally);
     }
