@@ -1,6 +1,6 @@
 //! What the judge takes for a violation, and what for the consequence of a fault.
 
-use super::super::journal::{Ending, MessageEvent, Point, SequencerEvent, Version};
+use super::super::journal::{Ending, IndexEvent, MessageEvent, Point, SequencerEvent, Version};
 use super::super::plan::HostedPlan;
 use super::*;
 
