@@ -169,9 +169,10 @@ impl LinkedNode {
         moved
     }
 
-    /// Takes what has arrived on direct cables.
+    /// Takes what has arrived on direct cables. One whose other end has been cut is cut here, too:
+    /// what is sent from then on goes by way of the switch.
     fn receive_direct(&mut self, now: Instant) -> u32 {
-        let mut moved = 0;
+        let (mut moved, mut cut) = (0, None);
         for (at, cable) in self.direct.iter_mut().enumerate() {
             let Some(cable) = cable else { continue };
             let mut of_this = 0;
@@ -181,7 +182,13 @@ impl LinkedNode {
                 of_this += work(&packet);
                 self.nic.handle_direct(now, CableId(at as u8 + 1), packet);
             }
+            if of_this == 0 && cable.link.is_peer_gone() {
+                cut = Some(cable.peer);
+            }
             moved += of_this;
+        }
+        if let Some(peer) = cut {
+            self.disconnect_directly(peer);
         }
         moved
     }
@@ -335,50 +342,4 @@ impl LinkedSwitches {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::RackConfig;
-    use crate::build::{self, Kind};
-    use rackweave_link::in_process;
-    use rackweave_switch::SwitchConfig;
-
-    /// Whether a port that was found full at time zero still blocks others after the last of these
-    /// runs, in milliseconds.
-    fn blocks_after(runs: impl IntoIterator<Item = u64>) -> bool {
-        let config = RackConfig::default();
-        let parts = build::build(&config, Kind::Embedded, SwitchConfig::default());
-        let mut parts = parts.expect("the default can be built");
-        let (link, _peer) = in_process::pair(4);
-        let mut linked = LinkedSwitch {
-            switch: parts.switches.remove(0),
-            links: vec![Box::new(link)],
-            up: None,
-            // Every queue is at its limit.
-            egress_high: 0,
-            stuck_since: vec![None],
-            ran: Instant::ZERO,
-        };
-        let mut now = Instant::ZERO;
-        linked.run(now);
-        for millis in runs {
-            now = Instant::ZERO + Duration::from_millis(millis);
-            linked.run(now);
-        }
-        linked.is_blocked(now, PortId(0))
-    }
-
-    #[test]
-    fn a_stuck_port_blocks_others_for_a_limited_time() {
-        assert!(blocks_after(1..20));
-        assert!(!blocks_after(1..22));
-        // Between naps of waiting threads, too.
-        assert!(!blocks_after((0..24).step_by(2)));
-    }
-
-    #[test]
-    fn a_pause_of_the_process_is_no_stuck_port() {
-        assert!(blocks_after([100]));
-        // But not for ever, if it runs rarely.
-        assert!(!blocks_after([100, 200, 300, 400]));
-    }
-}
+mod tests;
