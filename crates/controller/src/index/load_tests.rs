@@ -318,7 +318,12 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         .set_query(&mut rack, (ip(1), Qpn(7)), None)
         .unwrap();
     registry.set_query(&mut rack, pair, Some(entry)).unwrap();
-    // A number is one endpoint's until that is removed.
+}
+
+#[test]
+fn a_number_is_one_endpoints_until_that_is_removed() {
+    let (mut rack, mut registry) = (Rack::new(&[ALL]), IndexRegistry::default());
+    enter(&mut rack, &mut registry);
     let [of, other] = [0, 1].map(|server| ip(server_host(server)));
     let at_other = ServerEntry {
         ip: other,

@@ -14,6 +14,11 @@ const SERVER: NodeId = NodeId(3);
 /// The page whose entry changes.
 const PAGE_NUMBER: u64 = 5;
 
+/// Loads a word of a node by way of another site.
+trait Load: FnMut(&mut dyn Site, NodeId, Rkey, u64) -> Option<[u8; 8]> {}
+
+impl<F> Load for F where F: FnMut(&mut dyn Site, NodeId, Rkey, u64) -> Option<[u8; 8]> {}
+
 /// A site on which words of nodes are loaded by `load`.
 struct Altered<'a, F> {
     inner: &'a mut dyn Site,
@@ -26,7 +31,7 @@ fn racing<'a>(
     inner: &'a mut dyn Site,
     at: &'a Cell<Option<Rkey>>,
     (race, before, after): (u64, u64, u64),
-) -> Altered<'a, impl FnMut(&mut dyn Site, NodeId, Rkey, u64) -> Option<[u8; 8]>> {
+) -> Altered<'a, impl Load> {
     let load = move |site: &mut dyn Site, node, rkey, offset| {
         if node != SERVER || offset != race || at.get().is_some() {
             return site.load_word(node, rkey, offset);
@@ -44,10 +49,7 @@ fn word(site: &mut dyn Site, at: &Cell<Option<Rkey>>, offset: u64) -> u64 {
     u64::from_le_bytes(word.expect("the server lives"))
 }
 
-impl<F> Site for Altered<'_, F>
-where
-    F: FnMut(&mut dyn Site, NodeId, Rkey, u64) -> Option<[u8; 8]>,
-{
+impl<F: Load> Site for Altered<'_, F> {
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
         (self.load)(self.inner, node, rkey, offset)
     }
