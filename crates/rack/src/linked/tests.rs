@@ -49,8 +49,8 @@ fn a_pause_of_the_process_is_no_stuck_port() {
     assert!(!blocks_after([100, 200, 300, 400]));
 }
 
-/// A node with a cable to the switch and a direct one to node 1, which holds four packets, and their
-/// other ends.
+/// A node with a cable to the switch and a direct one to node 1, which holds four packets, and
+/// their other ends.
 struct Cabled {
     node: LinkedNode,
     qpn: Qpn,
