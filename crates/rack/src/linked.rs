@@ -7,7 +7,6 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
 use rackweave_verbs::Service;
-use std::net::Ipv4Addr;
 
 /// Maximum packets moved in one burst, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
@@ -77,6 +76,7 @@ fn work(packet: &Packet) -> u32 {
 }
 
 impl DirectCable {
+    #[cfg(any(test, feature = "hosted"))]
     pub fn new(peer: NodeId, link: Box<dyn Link>) -> Self {
         Self {
             peer,
@@ -199,7 +199,8 @@ impl LinkedNode {
     }
 
     /// Connects a cable to another node, at this address, in place of an earlier one.
-    pub fn connect_directly(&mut self, cable: DirectCable, ip: Ipv4Addr) {
+    #[cfg(any(test, feature = "hosted"))]
+    pub fn connect_directly(&mut self, cable: DirectCable, ip: std::net::Ipv4Addr) {
         self.disconnect_directly(cable.peer);
         let free = self.direct.iter().position(Option::is_none);
         let at = free.unwrap_or(self.direct.len());
@@ -214,6 +215,7 @@ impl LinkedNode {
     }
 
     /// Removes all cables to other nodes.
+    #[cfg(feature = "hosted")]
     pub fn disconnect_all(&mut self) {
         let peers: Vec<NodeId> = self.direct.iter().flatten().map(|it| it.peer).collect();
         for peer in peers {

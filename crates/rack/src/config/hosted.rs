@@ -3,7 +3,6 @@
 
 use super::check::{ConfigError, rule, within};
 use super::{NodeConfig, RackConfig};
-use rackweave_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -196,8 +195,9 @@ impl RackConfig {
     }
 
     /// Whether nodes of a hosted rack may have cables to each other.
+    #[cfg(feature = "hosted")]
     pub(crate) fn allows_direct_cables(&self) -> bool {
-        let mut nodes = (0..self.node.len()).map(|at| NodeId(at as u16));
+        let mut nodes = (0..self.node.len()).map(|at| rackweave_base::NodeId(at as u16));
         self.hosted().direct && !nodes.any(|node| self.faults_of(node).any())
     }
 
