@@ -6,8 +6,8 @@
 //! Architecture Specification 1.4, chapters 9 and 10, with annex A17 (RoCEv2); congestion control
 //! is DCQCN ([`Dcqcn`]).
 //!
-//! The NIC knows nothing of the switch, of its programs, or of the meaning of the bytes that it
-//! moves. Nothing is allocated per packet, and every table and queue has a bound given in
+//! Of the switch the NIC knows only which cable leads to it, and nothing of its programs or of the
+//! meaning of the bytes that it moves. Nothing is allocated per packet, and every table and queue has a bound given in
 //! [`NicConfig`].
 //!
 //! Where peers are foreign, [`Neighbours`] works beside the NIC and speaks ARP. A NIC on which a

@@ -162,7 +162,7 @@ impl LinkedNode {
                 }
                 None => {
                     let sent = self.link.send(now, packet);
-                    debug_assert!(sent.is_ok(), "the link said that it had room");
+                    debug_assert!(sent.is_ok(), "the link announced space");
                 }
             }
         }
@@ -305,7 +305,7 @@ impl LinkedSwitch {
                 };
                 moved += work(&packet);
                 let sent = link.send(now, packet);
-                debug_assert!(sent.is_ok(), "the link said that it had room");
+                debug_assert!(sent.is_ok(), "the link announced space");
             }
         }
         moved

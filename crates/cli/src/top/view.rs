@@ -101,8 +101,8 @@ fn trouble(state: &State) -> Line<'static> {
 
 /// `left` and `right` at the ends of a line; `left` is cut if necessary.
 fn fill(left: &str, right: &str, width: usize) -> String {
-    let room = width.saturating_sub(right.chars().count() + 2);
-    format!("{:<room$}  {right}", cell(left, room))
+    let left_width = width.saturating_sub(right.chars().count() + 2);
+    format!("{:<left_width$}  {right}", cell(left, left_width))
 }
 
 /// The most recent rates, as many as fit.

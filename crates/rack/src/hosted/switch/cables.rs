@@ -23,6 +23,12 @@ impl Cables {
         cables.as_mut().is_some_and(|cables| cables.insert(ends))
     }
 
+    /// Whether it is still wanted.
+    fn has(&self, ends: [NodeId; 2]) -> bool {
+        let cables = self.0.lock().expect("no holder panics");
+        cables.as_ref().is_some_and(|cables| cables.contains(&ends))
+    }
+
     /// Removes and returns the cables for which this holds.
     fn take(&self, holds: impl Fn(&[NodeId; 2]) -> bool) -> Vec<[NodeId; 2]> {
         let mut cables = self.0.lock().expect("no holder panics");
@@ -64,8 +70,10 @@ impl SwitchCore {
             let peer = member.node;
             cabled(other.ask_counted(&NodeRequest::TakeCable { peer }))
         };
-        if made().is_err() {
-            self.cut_cables(self.cables.take(|it| *it == ends));
+        // Whoever removed it meanwhile may have had it cut before it was there.
+        if made().is_err() || !self.cables.has(ends) {
+            self.cables.take(|it| *it == ends);
+            self.cut_cables(vec![ends]);
         }
     }
 
