@@ -7,8 +7,8 @@
 //! is DCQCN ([`Dcqcn`]).
 //!
 //! Of the switch the NIC knows only which cable leads to it, and nothing of its programs or of the
-//! meaning of the bytes that it moves. Nothing is allocated per packet, and every table and queue has a bound given in
-//! [`NicConfig`].
+//! meaning of the bytes that it moves. Nothing is allocated per packet, and every table and queue
+//! has a bound given in [`NicConfig`].
 //!
 //! Where peers are foreign, [`Neighbours`] works beside the NIC and speaks ARP. A NIC on which a
 //! UDP port is bound (`datagrams`) speaks ARP itself.
