@@ -39,6 +39,8 @@ pub fn run(
     let switch = SwitchProcess::new(SwitchOptions {
         config: config.clone(),
         listen: None,
+        is_standby: false,
+        elector: None,
     });
     let switch = switch.map_err(|error| Failure::refused("the switch", error))?;
     let file = folders.records.join("hosted.pcapng");

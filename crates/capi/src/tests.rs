@@ -161,6 +161,8 @@ fn a_rack_of_processes_is_joined() {
     let process = SwitchProcess::new(SwitchOptions {
         config,
         listen: None,
+        is_standby: false,
+        elector: None,
     });
     let process = process.expect("the switch can be started");
     let stop = AtomicBool::new(false);

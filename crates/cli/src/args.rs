@@ -7,7 +7,7 @@ use crate::demo::args::DemoArgs;
 use crate::figures::args::FiguresArgs;
 use crate::flow::args::FlowArgs;
 use crate::globals::GlobalArgs;
-use crate::hosted::args::{KeygenArgs, NodeArgs, SwitchArgs, UpArgs};
+use crate::hosted::args::{KeygenArgs, LeashArgs, NodeArgs, SwitchArgs, UpArgs};
 use crate::info::InfoArgs;
 use crate::live::args::{StatArgs, TopArgs};
 use crate::perf::args::PerfArgs;
@@ -74,6 +74,9 @@ pub enum Command {
     Columns(ColumnsArgs),
     /// Make the keys of a hosted rack
     Keygen(KeygenArgs),
+    /// Be the etcd server of a rack under test
+    #[command(hide = true)]
+    Etcd(LeashArgs),
     /// Be a program of the campaign against hosted racks
     #[command(hide = true)]
     ChaosProgram(ProgramArgs),

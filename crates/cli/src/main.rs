@@ -87,6 +87,7 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         Some(Command::Node(args)) => hosted::node::run(&args, globals),
         Some(Command::Columns(args)) => columns::run(&args, globals),
         Some(Command::Keygen(args)) => hosted::keygen::run(&args, globals),
+        Some(Command::Etcd(_)) => hosted::etcd::run(globals),
         Some(Command::ChaosProgram(args)) => chaos::run_program(&args, globals),
     }
 }

@@ -5,21 +5,20 @@
 //! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
 //! forward their packets.
 
+mod pairs;
 mod registry;
 
+pub use pairs::{PairError, PairRequest};
 pub(crate) use registry::{LaneRegistry, LaneState};
 
 use crate::unanswered::AskError;
 use crate::{Fabric, NodeAddress, Site};
-use rackweave_base::{Duration, NodeId, Psn, Qpn};
+use rackweave_base::{Duration, NodeId, PortId, Psn, Qpn};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{Lane, LaneId, LaneKind};
-use rackweave_verbs::{
-    Access, CqError, CqId, ModifyError, Mtu, PdId, Peer, QpCapabilities, QpError, QpModify,
-    ReceiveSide, SendSide,
-};
+use rackweave_verbs::{Access, CqError, CqId, ModifyError, Mtu, PdId, Peer, QpError};
 use rackweave_wire::{Ecn, Ethernet, Ipv4, Udp};
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +106,32 @@ pub(crate) struct Wanted {
     pub timeout: Duration,
 }
 
+/// A lane that is to be connected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneLink {
+    pub lane: LaneId,
+    /// What it is connected to.
+    pub old: Option<Connected>,
+    pub wanted: Wanted,
+}
+
+impl LaneLink {
+    /// What is wanted, with the queue pair that the node has already, if there is one.
+    fn wanted(&self) -> Wanted {
+        let old = self.old.map(|old| old.node_qpn);
+        Wanted {
+            qpn: self.wanted.qpn.or(old),
+            ..self.wanted
+        }
+    }
+
+    /// Whether the queue pair belongs to another owner.
+    fn is_lent(&self) -> bool {
+        let is_given = self.wanted.qpn.is_some();
+        self.old.map_or(is_given, |old| old.is_lent)
+    }
+}
+
 /// Timeout of the node's end of a lane on which it hardly ever sends: only doorbells.
 pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -144,22 +169,120 @@ impl Fabric {
         &self,
         site: &mut dyn Site,
         lane: LaneId,
-        (node, address): (NodeId, NodeAddress),
+        node: (NodeId, NodeAddress),
         wanted: Wanted,
     ) -> Result<Connected, LaneError> {
+        let link = LaneLink {
+            lane,
+            old: None,
+            wanted,
+        };
+        Ok(self.link_lanes(site, node, &[link])?[0])
+    }
+
+    /// Reconnects a lane at both ends, with its queue pair or another: packets from before cannot
+    /// match the new connection.
+    pub(crate) fn relink_lane(
+        &self,
+        site: &mut dyn Site,
+        connected: &Connected,
+        address: NodeAddress,
+        wanted: Wanted,
+    ) -> Result<Connected, LaneError> {
+        let link = LaneLink {
+            lane: connected.lane,
+            old: Some(*connected),
+            wanted,
+        };
+        Ok(self.link_lanes(site, (connected.node, address), &[link])?[0])
+    }
+
+    /// Connects or reconnects lanes to queue pairs of one node, which is asked once.
+    ///
+    /// # Errors
+    /// The first error. Queue pairs that were made are destroyed then.
+    pub(crate) fn link_lanes(
+        &self,
+        site: &mut dyn Site,
+        (node, address): (NodeId, NodeAddress),
+        links: &[LaneLink],
+    ) -> Result<Vec<Connected>, LaneError> {
         let towards = site.topology().port_towards(0, node);
         let port = towards.ok_or(LaneError::NoNode(node))?;
-        let (pd, cq) = self.home(site, node)?;
-        let Wanted { kind, psn, mtu, .. } = wanted;
-        let switch_qpn = self.lanes.qpn(lane);
-        let peer = Peer {
-            mac: self.switch.mac,
-            ip: self.switch.ip,
-            qpn: switch_qpn,
+        let home = self.home(site, node)?;
+        let (mut qpns, mut requests) = (Vec::new(), Vec::new());
+        for link in links {
+            if let Some(old) = &link.old {
+                site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
+                    let engine = &mut switch.program_mut().engine;
+                    engine.disconnect(old.lane, old.switch_qpn);
+                });
+                self.lanes.renew();
+            }
+            let qpn = self.lanes.qpn(link.lane);
+            qpns.push(qpn);
+            let peer = Peer {
+                mac: self.switch.mac,
+                ip: self.switch.ip,
+                qpn,
+            };
+            requests.push(PairRequest::new(home, peer, &link.wanted()));
+        }
+        let pairs = site.connect_pairs(node, &requests);
+        let pairs = pairs.ok_or(LaneError::NoNode(node))?;
+        let mut linked = Vec::new();
+        let mut failed = None;
+        for (((link, request), switch_qpn), pair) in
+            links.iter().zip(&requests).zip(qpns).zip(pairs)
+        {
+            let entered = pair.map_err(|error| error.of(node)).and_then(|node_qpn| {
+                let made = Connected {
+                    lane: link.lane,
+                    switch_qpn,
+                    node,
+                    node_qpn,
+                    is_lent: link.is_lent(),
+                };
+                let entered = self.enter_lane(site, &made, (port, address), &link.wanted);
+                if entered.is_err() && request.qpn.is_none() {
+                    destroy_qp(site, node, node_qpn);
+                }
+                Ok(entered.map(|()| made)?)
+            });
+            match entered {
+                Ok(made) => linked.push(made),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let Some(error) = failed else {
+            return Ok(linked);
         };
-        let node_qpn = make_pair(site, node, (pd, cq), peer, &wanted)?;
+        for connected in linked {
+            let is_new = links
+                .iter()
+                .any(|it| it.lane == connected.lane && it.old.is_none());
+            if is_new && !connected.is_lent {
+                destroy_qp(site, node, connected.node_qpn);
+            }
+            site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
+                let engine = &mut switch.program_mut().engine;
+                engine.disconnect(connected.lane, connected.switch_qpn);
+            });
+        }
+        Err(error)
+    }
+
+    /// Enters a lane in the switch's table.
+    fn enter_lane(
+        &self,
+        site: &mut dyn Site,
+        made: &Connected,
+        (port, address): (PortId, NodeAddress),
+        wanted: &Wanted,
+    ) -> Result<(), TableError> {
+        let (lane, qpn) = (made.lane, made.switch_qpn);
         let entry = Lane {
-            kind,
+            kind: wanted.kind,
             port,
             ethernet: Ethernet {
                 target: address.mac,
@@ -179,55 +302,15 @@ impl Fabric {
                 source_port: 0xc000 | (lane.0 & 0x3fff),
                 checksum: 0,
             },
-            peer_qpn: node_qpn,
-            mtu: mtu.bytes(),
+            peer_qpn: made.node_qpn,
+            mtu: wanted.mtu.bytes(),
         };
         let mut entered = Ok(());
         site.switch(&mut |_, switch| {
-            entered = switch
-                .program_mut()
-                .engine
-                .connect(lane, switch_qpn, psn, entry);
-        });
-        if let Err(error) = entered {
-            if wanted.qpn.is_none() {
-                destroy_qp(site, node, node_qpn);
-            }
-            return Err(error.into());
-        }
-        Ok(Connected {
-            lane,
-            switch_qpn,
-            node,
-            node_qpn,
-            is_lent: wanted.qpn.is_some(),
-        })
-    }
-
-    /// Reconnects a lane at both ends, with its queue pair or another: packets from before cannot
-    /// match the new connection.
-    pub(crate) fn relink_lane(
-        &self,
-        site: &mut dyn Site,
-        connected: &Connected,
-        address: NodeAddress,
-        wanted: Wanted,
-    ) -> Result<Connected, LaneError> {
-        site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
             let engine = &mut switch.program_mut().engine;
-            engine.disconnect(connected.lane, connected.switch_qpn);
+            entered = engine.connect(lane, qpn, wanted.psn, entry);
         });
-        self.lanes.renew();
-        let node = (connected.node, address);
-        let wanted = Wanted {
-            qpn: wanted.qpn.or(Some(connected.node_qpn)),
-            ..wanted
-        };
-        let linked = self.connect_lane(site, connected.lane, node, wanted)?;
-        Ok(Connected {
-            is_lent: connected.is_lent,
-            ..linked
-        })
+        entered
     }
 
     /// Disconnects a lane at both ends. A dead node needs no action.
@@ -249,71 +332,4 @@ impl Fabric {
 /// to remove.
 pub(crate) fn destroy_qp(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     site.node(node, &mut |verbs| _ = verbs.destroy_qp(qpn));
-}
-
-/// Makes the queue pair of a lane at its node, or takes the given one, and connects it.
-fn make_pair(
-    site: &mut dyn Site,
-    node: NodeId,
-    (pd, cq): (PdId, CqId),
-    peer: Peer,
-    wanted: &Wanted,
-) -> Result<Qpn, LaneError> {
-    let mut made = Err(LaneError::NoNode(node));
-    site.node(node, &mut |verbs| {
-        let capabilities = QpCapabilities {
-            send_max: 1,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        made = match wanted.qpn {
-            Some(qpn) => Ok(qpn),
-            None => verbs
-                .create_qp(pd, cq, cq, capabilities)
-                .map_err(|error| LaneError::Qp { node, error }),
-        };
-        let Ok(qpn) = made else { return };
-        let reset = wanted.qpn.map(|_| QpModify::Reset);
-        let others = lane_modifications(peer, wanted);
-        for modify in reset.into_iter().chain(others) {
-            if let Err(error) = verbs.modify_qp(qpn, modify) {
-                made = Err(LaneError::Modify { node, error });
-                if wanted.qpn.is_none() {
-                    let _ = verbs.destroy_qp(qpn);
-                }
-                return;
-            }
-        }
-        if wanted.kind == LaneKind::Source {
-            // The engine keeps the required promise: what it reads is freed only after the target
-            // has acknowledged it.
-            verbs.read_by_reference(qpn);
-        }
-    });
-    made
-}
-
-/// From Reset to ReadyToSend. The node's requests begin with the same PSN as the switch's.
-fn lane_modifications(peer: Peer, wanted: &Wanted) -> [QpModify; 3] {
-    let Wanted {
-        psn, mtu, access, ..
-    } = *wanted;
-    [
-        QpModify::Init,
-        QpModify::ReadyToReceive(ReceiveSide {
-            peer,
-            psn,
-            mtu,
-            access,
-            reads_in_flight_max: wanted.reads,
-            rnr_wait: Duration::from_micros(10),
-        }),
-        QpModify::ReadyToSend(SendSide {
-            psn,
-            timeout: wanted.timeout,
-            retries: 7,
-            rnr_retries: 6,
-            reads_in_flight_max: wanted.reads,
-        }),
-    ]
 }

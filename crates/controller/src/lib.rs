@@ -38,7 +38,7 @@ pub use flows::{
     AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState,
     Loss, LossPolicy, Ring, RingCounters,
 };
-pub use lanes::LaneError;
+pub use lanes::{LaneError, PairError, PairRequest};
 pub use names::{NameError, Named};
 pub use pages::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,

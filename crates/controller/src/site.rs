@@ -1,9 +1,10 @@
 //! The interface of a rack to the controller.
 
+use crate::lanes::{PairError, PairRequest};
 use crate::pages::{TargetReply, TargetRequest};
 use crate::regions::{LocalRegions, RegionError, RegionName, RegionPurpose};
 use crate::topology::Topology;
-use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
+use rackweave_base::{Instant, MacAddr, NodeId, PortId, Qpn, Rkey};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::TargetError;
@@ -40,6 +41,19 @@ pub trait Site {
     /// Calls `act` with a node. Returns false if there is no such node or it is dead; then `act` is
     /// not called.
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;
+    /// Connects queue pairs of a node to the switch, in order. `None` if the node is dead.
+    fn connect_pairs(
+        &mut self,
+        node: NodeId,
+        requests: &[PairRequest],
+    ) -> Option<Vec<Result<Qpn, PairError>>> {
+        let mut made = None;
+        self.node(node, &mut |verbs| {
+            let pairs = requests.iter().map(|request| request.answer(verbs));
+            made = Some(pairs.collect());
+        });
+        made
+    }
     /// The regions of nodes in this process. A site with remote nodes asks them instead.
     fn regions(&self) -> Option<&LocalRegions> {
         None
@@ -75,6 +89,16 @@ pub trait Site {
     /// The eight bytes at `offset` of a region, read atomically; `None` if the node is dead.
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
         self.regions()?.load(node, rkey, offset)
+    }
+    /// The same at several offsets, one after the other.
+    fn load_words(&mut self, node: NodeId, rkey: Rkey, offsets: &[u64]) -> Option<Vec<[u8; 8]>> {
+        let mut words = offsets
+            .iter()
+            .map(|&offset| self.load_word(node, rkey, offset));
+        words.try_fold(Vec::new(), |mut all, word| {
+            all.push(word?);
+            Some(all)
+        })
     }
     /// Writes eight bytes atomically. A dead node needs no action.
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
@@ -120,6 +144,16 @@ pub trait Site {
         _request: TargetRequest,
     ) -> Option<Result<TargetReply, TargetError>> {
         None
+    }
+    /// Sends the NVMe target of a node several requests, one after the other. `None` if it has
+    /// none, or is dead.
+    fn target_all(
+        &mut self,
+        node: NodeId,
+        requests: Vec<TargetRequest>,
+    ) -> Option<Vec<Result<TargetReply, TargetError>>> {
+        let replies = requests.into_iter().map(|it| self.target(node, it));
+        replies.collect()
     }
     /// The number of switches.
     fn switches(&self) -> usize {

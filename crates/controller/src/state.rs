@@ -96,7 +96,6 @@ impl Controller {
         for &node in absent {
             self.lanes.forget_home(node);
         }
-        self.close_queues_at_targets(site);
         self.set_up_again(site)?;
         for &node in absent {
             self.node_died(site, node);

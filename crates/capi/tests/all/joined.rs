@@ -45,6 +45,8 @@ pub fn with_rack(name: &str, absent: &[&str], act: impl FnOnce(&Path)) {
     let switch = SwitchProcess::new(SwitchOptions {
         config: config.clone(),
         listen: None,
+        is_standby: false,
+        elector: None,
     });
     let switch = switch.expect("the switch can be started");
     let names = config.node.iter().map(|node| node.name.clone());
@@ -53,7 +55,7 @@ pub fn with_rack(name: &str, absent: &[&str], act: impl FnOnce(&Path)) {
         NodeProcess::new(NodeOptions {
             config: config.clone(),
             name,
-            controller: None,
+            controllers: Vec::new(),
             jobs: Arc::new(NoJobs),
             serves_stores: true,
             waits_for_name: false,

@@ -25,6 +25,10 @@ pub struct UpArgs {
     /// End all processes, with exit status 1, when one of them ends
     #[arg(long)]
     pub no_restart: bool,
+    /// Start an etcd server for tests, too, at the first URL of hosted.etcd; needs Debian's
+    /// etcd-server
+    #[arg(long)]
+    pub etcd: bool,
 }
 
 /// For processes that others start.
@@ -40,11 +44,18 @@ pub struct LeashArgs {
 #[command(after_help = "\
 Examples:
   rackweave switch --config rack.toml
-  rackweave switch --config rack.toml --listen 0.0.0.0:7471 --capture switch.pcapng")]
+  rackweave switch --config rack.toml --listen 0.0.0.0:7471 --capture switch.pcapng
+  rackweave switch --config rack.toml --standby
+                               takes over when the other one dies; needs [hosted.standby]
+
+With a section [hosted.standby], each of the two waits while the other one leads.")]
 pub struct SwitchArgs {
     /// Where the controller listens; without it, hosted.listen or hosted.control
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Run as the standby
+    #[arg(long)]
+    pub standby: bool,
     /// Write what the switch sees, before and after, to a pcapng file
     #[arg(long, value_name = "FILE.pcapng")]
     pub capture: Option<PathBuf>,
@@ -62,9 +73,9 @@ pub struct NodeArgs {
     /// Its name in the configuration
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Where the controller is; without it, hosted.control
-    #[arg(long, value_name = "ADDRESS")]
-    pub controller: Option<SocketAddr>,
+    /// Where the controller is; without it, hosted.control. A second one is where the standby's is
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub controller: Vec<SocketAddr>,
     #[command(flatten)]
     pub leash: LeashArgs,
 }

@@ -28,6 +28,10 @@ pub struct Event {
 pub enum What {
     /// The switch accepts connections.
     Listening { address: String },
+    /// The switch's process waits while another one leads, or because none can be elected.
+    StandsBy { why: Option<String> },
+    /// The switch's process ends, because another one leads or soon will.
+    SteppedDown { why: String },
     /// A node has joined the switch.
     NodeJoined { node: String, link: String },
     /// A node has left; with a reason if it died.
@@ -102,6 +106,7 @@ impl From<SwitchEvent> for What {
             SwitchEvent::Left { node, why } => What::NodeLeft { node, why },
             SwitchEvent::StoresFailed { node, why } => What::StoresFailed { node, why },
             SwitchEvent::Restored { absent } => What::Restored { absent },
+            SwitchEvent::SteppedDown { why } => What::SteppedDown { why },
             SwitchEvent::StateLeft { why } => What::StateLeft { why },
             SwitchEvent::StateNotSaved { why } => What::StateNotSaved { why },
             SwitchEvent::Refused { why } => What::Refused { why },
@@ -149,6 +154,13 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Listening { address } => write!(f, "listening at {address}"),
+            What::StandsBy { why: None } => {
+                f.write_str("standing by: another switch process leads")
+            }
+            What::StandsBy { why: Some(why) } => {
+                write!(f, "standing by: no switch process can be elected: {why}")
+            }
+            What::SteppedDown { why } => write!(f, "leads no longer: {why}"),
             What::NodeJoined { node, link } => write!(f, "{node} joined over {link}"),
             What::NodeLeft { node, why: None } => write!(f, "{node} left"),
             What::NodeLeft {

@@ -1,10 +1,11 @@
 //! A rack of processes at the command line.
 //!
 //! `switch` and `node` are the processes, `up` starts them and keeps them running (`supervisor`,
-//! `processes`, `child`), `keygen` creates their keys, `event` has their events.
+//! `processes`, `child`; `etcd` for tests), `keygen` creates their keys, `event` has their events.
 
 pub mod args;
 pub mod child;
+pub mod etcd;
 pub mod event;
 pub mod keygen;
 mod leash;

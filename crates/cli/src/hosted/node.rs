@@ -17,7 +17,7 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let process = NodeProcess::new(NodeOptions {
         config: globals.hosted_process()?,
         name: args.name.clone(),
-        controller: args.controller,
+        controllers: args.controller.clone(),
         jobs: Arc::new(NoJobs),
         serves_stores: true,
         waits_for_name: true,

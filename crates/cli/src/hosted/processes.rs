@@ -1,7 +1,8 @@
 //! The processes of a hosted rack that this process starts: the switch's, then those of the nodes,
-//! then programs that join it.
+//! then the standby's, if there is one, then programs that join the rack.
 
 use super::child::{Child, Recipe, Word};
+use super::etcd;
 use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 use rustix::process::Signal;
@@ -35,9 +36,13 @@ impl Processes {
         let nodes = nodes.map(|node| Recipe::new(&node.name, &["node", &node.name], file));
         let mut recipes = vec![Recipe::new("switch", &["switch"], file)];
         recipes.extend(nodes);
+        let nodes = recipes.len() - 1;
+        if config.hosted().standby.is_some() {
+            recipes.push(Recipe::new("standby", &["switch", "--standby"], file));
+        }
         Self {
             children: recipes.iter().map(|_| None).collect(),
-            nodes: recipes.len() - 1,
+            nodes,
             recipes,
             words,
             sender,
@@ -49,7 +54,12 @@ impl Processes {
         0..self.recipes.len()
     }
 
-    /// The name of a process: `switch` or a node's.
+    /// The numbers of the nodes.
+    pub fn nodes(&self) -> Range<usize> {
+        1..1 + self.nodes
+    }
+
+    /// The name of a process: `switch`, a node's or `standby`.
     pub fn name(&self, at: usize) -> &str {
         &self.recipes[at].name
     }
@@ -82,7 +92,7 @@ impl Processes {
 
     /// The process ids of the running nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
-        let nodes = self.children[1..=self.nodes].iter();
+        let nodes = self.children[self.nodes()].iter();
         nodes.map(|child| child.as_ref().map(Child::pid)).collect()
     }
 
@@ -136,16 +146,22 @@ impl Processes {
     /// Errors of the system.
     pub fn end(
         &mut self,
-        range: Range<usize>,
+        processes: impl IntoIterator<Item = usize, IntoIter: Clone>,
     ) -> Result<Vec<(String, Option<ExitStatus>)>, CliError> {
-        for child in self.children[range.clone()].iter_mut().flatten() {
-            child.release();
-            // A stopped process would not see the request.
-            child.signal(Signal::CONT);
+        let processes = processes.into_iter();
+        for at in processes.clone() {
+            if let Some(child) = &mut self.children[at] {
+                child.release();
+                if self.recipes[at].name == etcd::NAME {
+                    child.signal(Signal::TERM);
+                }
+                // A stopped process would not see the request.
+                child.signal(Signal::CONT);
+            }
         }
         let deadline = Instant::now() + END_LIMIT;
         let mut ends = Vec::new();
-        for at in range {
+        for at in processes {
             if let Some(mut child) = self.children[at].take() {
                 let ended = child.wait(deadline).map_err(CliError::run)?;
                 ends.push((self.name(at).to_owned(), ended));

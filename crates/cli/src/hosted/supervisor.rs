@@ -2,6 +2,7 @@
 //! that is refused repeatedly ends all.
 
 use super::child::Said;
+use super::etcd;
 use super::event::{Event, Speaker, What};
 use super::processes::Processes;
 use crate::outcome::CliError;
@@ -14,7 +15,7 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
 /// A process that has run for this long is restarted with the minimum delay.
-const SETTLED: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// Exit status of a process that cannot do what is requested, and its maximum number in a row.
 const REFUSED: i32 = 2;
@@ -64,7 +65,10 @@ impl Supervisor {
     pub fn new(processes: Processes, restart: bool, usage: String, speaker: Speaker) -> Self {
         let now = Instant::now();
         let place = |at| Child {
-            due: if at == 0 { now } else { now + SWITCH_LIMIT },
+            due: match processes.nodes().contains(&at) {
+                true => now + SWITCH_LIMIT,
+                false => now,
+            },
             back_off: BACK_OFF_MIN,
             refusals: 0,
             error: None,
@@ -187,10 +191,10 @@ impl Supervisor {
             }
             What::NodeJoined { node, .. } => {
                 self.joined.insert(node.clone());
-                let mut nodes = self.processes.all().skip(1);
+                let mut nodes = self.processes.nodes();
                 let all = nodes.all(|at| self.joined.contains(self.processes.name(at)));
                 if all && !std::mem::replace(&mut self.ready_reported, true) {
-                    let nodes = self.places.len() - 1;
+                    let nodes = self.processes.nodes().len();
                     let usage = self.usage.clone();
                     self.speaker.say(What::Ready { nodes, usage });
                 }
@@ -202,11 +206,16 @@ impl Supervisor {
         }
     }
 
-    /// Ends all processes: nodes first, so that they can leave in good order, then the switch.
+    /// Ends all processes: nodes first, so that they can leave in good order, then the switch and
+    /// its standby, then what they use.
     fn end(&mut self) -> Result<(), CliError> {
         self.speaker.say(What::Ending);
-        for range in [1..self.places.len(), 0..1] {
-            let ends = self.processes.end(range)?;
+        let nodes = self.processes.nodes();
+        let others = self.processes.all().filter(|at| !nodes.contains(at));
+        let is_server = |&at: &usize| self.processes.name(at) == etcd::NAME;
+        let (servers, switches): (Vec<_>, Vec<_>) = others.partition(is_server);
+        for group in [nodes.collect(), switches, servers] {
+            let ends = self.processes.end(group)?;
             self.hear(LOOK_EVERY);
             for (child, ended) in ends {
                 if ended.is_none() {

@@ -7,7 +7,8 @@ use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::{CliError, Verdict};
-use rackweave_rack::hosted::{SwitchOptions, SwitchProcess};
+use rackweave_rack::hosted::{SwitchEvent, SwitchOptions, SwitchProcess};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often to check whether keys are to be read again.
@@ -34,28 +35,50 @@ fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Spe
 /// An invalid configuration, missing keys, an address in use, another switch in the same folder.
 pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = globals.hosted_process()?;
-    let process = SwitchProcess::new(SwitchOptions {
+    let options = SwitchOptions {
         config: config.clone(),
         listen: args.listen,
-    })?;
+        is_standby: args.standby,
+        elector: None,
+    };
+    if args.leash.end_with_stdin {
+        leash::hold(&globals.interrupt);
+    }
+    let speaker = Speaker::new(globals, if args.standby { "standby" } else { "switch" });
+    let hosted = config.hosted();
+    let process = if args.standby || hosted.standby.is_some() || !hosted.etcd.is_empty() {
+        let stop = globals.interrupt.flag();
+        let elected = SwitchProcess::elected(options, stop, |error| {
+            let why = error.map(|error| error.to_string());
+            speaker.say(What::StandsBy { why });
+        })?;
+        let Some(process) = elected else {
+            speaker.say(What::Ended);
+            return Ok(Verdict::Ended);
+        };
+        process
+    } else {
+        SwitchProcess::new(options)?
+    };
     let recording = match &args.capture {
         Some(path) => Some(Recording::start(path, &config, process.memory())?),
         None => None,
     };
     process.set_tap(recording.as_ref().map(Recording::tap));
-    if args.leash.end_with_stdin {
-        leash::hold(&globals.interrupt);
-    }
-    let speaker = Speaker::new(globals, "switch");
     let address = process.address().map_err(CliError::run)?;
     speaker.say(What::Listening {
         address: address.to_string(),
     });
     let interrupt = &globals.interrupt;
     interrupt.read_again_at_hangup();
+    let stepped_down = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| read_keys_again(&process, interrupt, &speaker));
-        process.run(interrupt.flag(), &|event| speaker.say(event));
+        process.run(interrupt.flag(), &|event| {
+            let steps_down = matches!(event, SwitchEvent::SteppedDown { .. });
+            stepped_down.fetch_or(steps_down, Ordering::Relaxed);
+            speaker.say(event);
+        });
         // Ends the other thread if the process ends by itself.
         interrupt.set();
     });
@@ -64,5 +87,8 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
         recording.finish()?;
     }
     speaker.say(What::Ended);
-    Ok(Verdict::Ended)
+    Ok(match stepped_down.into_inner() {
+        true => Verdict::Failed,
+        false => Verdict::Ended,
+    })
 }

@@ -2,6 +2,8 @@
 //! node.
 
 use super::args::UpArgs;
+use super::child::Recipe;
+use super::etcd;
 use super::event::{Speaker, What};
 use super::keygen;
 use super::processes::Processes;
@@ -36,7 +38,11 @@ pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
             return Err(RackError::no_node(name, &config).into());
         }
     }
-    let processes = Processes::new(&config, file, &args.without);
+    let mut processes = Processes::new(&config, file, &args.without);
+    if args.etcd {
+        etcd::address(&config)?;
+        processes.set(None, Recipe::new(etcd::NAME, &["etcd"], file));
+    }
     let mut supervisor = Supervisor::new(processes, !args.no_restart, usage(file), speaker);
     match supervisor.run(globals.interrupt.flag())? {
         End::Stopped => Ok(Verdict::Ended),

@@ -20,6 +20,8 @@ pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
         "running": false,
         "problem": null,
         "switch_pid": null,
+        "switch_process": null,
+        "term": null,
         "up_seconds": null,
         "lanes_used": null,
         "switch_counters": {},
@@ -40,6 +42,8 @@ pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
 fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
     let RackStatus {
         pid,
+        process,
+        term,
         up_seconds,
         nodes,
         hosts,
@@ -59,6 +63,8 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
     Ok(object(json!({
         "running": true,
         "switch_pid": pid,
+        "switch_process": process,
+        "term": term,
         "up_seconds": up_seconds,
         "lanes_used": lanes_used,
         "switch_counters": switch_counters,

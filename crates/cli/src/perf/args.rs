@@ -1,6 +1,8 @@
 //! Arguments of `perf`, and the table of its tests.
 
-use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
+use super::{
+    failover, flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer,
+};
 use crate::globals::Globals;
 use crate::globals::{RackArgs, seconds};
 use crate::outcome::{CliError, Verdict};
@@ -58,7 +60,7 @@ const fn latency(name: &'static str, about: &'static str, kind: Kind) -> Test {
 }
 
 /// Every test.
-pub static TESTS: [Test; 19] = [
+pub static TESTS: [Test; 20] = [
     test("list", "Print the tests", "", Run::By(super::list)),
     bandwidth(
         "read_bw",
@@ -148,6 +150,12 @@ pub static TESTS: [Test; 19] = [
          a file beside its queue",
         "--hosted -D -t --double-write",
         Run::By(pages::run),
+    ),
+    test(
+        "failover",
+        "Kills the process of the switch that leads a running rack: when each system works again",
+        "--hosted -n",
+        Run::By(failover::run),
     ),
     test(
         "rewrite",

@@ -8,6 +8,7 @@
 //! `demo` uses those of `messaging` and `sequencer`.
 
 pub mod args;
+mod failover;
 mod flow;
 mod flow_bw;
 mod idle;

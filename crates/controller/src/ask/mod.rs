@@ -298,7 +298,8 @@ requests! {
     } -> bool = |services: controller, site| controller.open_store_to(site, store, &nodes);
 
     /// Pages whose newest version was lost with a node.
-    LostPages {} -> Result<Vec<LostPage>, AskError> = |services: controller, _site| {
+    LostPages {} -> Result<Vec<LostPage>, AskError> = |services: controller, site| {
+        controller.forget_undone_losses(site);
         Ok(controller.lost_pages().to_vec())
     };
 

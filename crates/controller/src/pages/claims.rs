@@ -27,6 +27,9 @@ use std::sync::atomic::{Ordering, fence};
 /// changed so often between two losses of the directory.
 const VERSIONS: u64 = 1 << 32;
 
+/// Words of a buffer frame that are read for its claim.
+const WORDS: usize = 5;
+
 /// A node's claim about a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Claim {
@@ -72,32 +75,41 @@ impl Controller {
         let mut is_silent = false;
         for node in registry.nodes.iter().flatten() {
             let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
-            for frame in 0..frames {
-                let mut load = |at| {
-                    let word = site.load_word(id, rkey, at).map(u64::from_le_bytes);
-                    is_silent |= word.is_none();
-                    word
-                };
+            let words = |frame| {
                 let doubt = control::doubt_at(page_size, frames, frame);
-                let doubted = load(doubt + control::DOUBT_VERSION_AT).unwrap_or_default();
-                let in_doubt = load(doubt).and_then(PageId::from_tag);
-                let in_doubt = in_doubt.filter(|_| doubted != 0);
+                let page = u64::from(frame) * u64::from(page_size);
+                let state = control::state_at(page_size, frames, frame);
+                [
+                    doubt + control::DOUBT_VERSION_AT,
+                    doubt,
+                    state,
+                    page,
+                    page + 8,
+                ]
+            };
+            let offsets: Vec<u64> = (0..frames).flat_map(words).collect();
+            let Some(found) = site.load_words(id, rkey, &offsets) else {
+                is_silent = true;
+                continue;
+            };
+            let (found, _) = found.as_chunks::<WORDS>();
+            for (frame, words) in (0..).zip(found) {
+                let doubt = control::doubt_at(page_size, frames, frame);
+                let [doubted, in_doubt, state, tag, version] = words.map(u64::from_le_bytes);
+                let in_doubt = PageId::from_tag(in_doubt).filter(|_| doubted != 0);
                 if let Some(page) = in_doubt {
                     let doubts = survey.doubts.entry(page).or_default();
                     doubts.push((id, rkey, doubt));
                 }
-                let state = load(control::state_at(page_size, frames, frame));
-                let mut state = FrameState(state.unwrap_or_default());
+                let mut state = FrameState(state);
                 if state == FrameState::NOTHING {
                     continue;
                 }
-                let at = u64::from(frame) * u64::from(page_size);
-                let (tag, version) = (load(at), load(at + 8));
-                let Some(page) = tag.and_then(PageId::from_tag) else {
+                let Some(page) = PageId::from_tag(tag) else {
                     continue;
                 };
                 let is_sure = state.is_latched() && !state.is_changed();
-                if !is_sure && in_doubt == Some(page) && version == Some(doubted + 1) {
+                if !is_sure && in_doubt == Some(page) && version == doubted + 1 {
                     // The node is giving it the new number just now.
                     state = state.renumbered(doubted);
                 }
@@ -106,7 +118,7 @@ impl Controller {
                 {
                     continue;
                 }
-                if is_sure || version == Some(state.content_version()) {
+                if is_sure || version == state.content_version() {
                     let claims = survey.claims.entry(page).or_default();
                     claims.push(Claim {
                         node: id,

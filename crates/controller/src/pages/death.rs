@@ -221,10 +221,8 @@ impl Controller {
         };
         let (slots, stores) = (registry.slots_of(index), registry.stores.len() as u8);
         self.bring_node_up(site, index)?;
-        for slot in slots {
-            for store in 0..stores {
-                self.bring_queue_up(site, slot, store)?;
-            }
+        for store in 0..stores {
+            self.bring_queues_up(site, slots.clone(), store)?;
         }
         Ok(())
     }

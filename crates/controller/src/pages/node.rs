@@ -4,14 +4,17 @@
 use super::registry::{NodeRegistry, SlotRegistry};
 use super::set_up::{READS_MAX, address, make, with_pages};
 use super::{PageChannel, PagePool, PageSetUpError};
-use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
-use crate::{Controller, LaneError, NodeAddress, Site};
+use crate::lanes::{Connected, LaneLink, PASSIVE_TIMEOUT, Wanted};
+use crate::{Controller, LaneError, RegionName, Site};
 use rackweave_base::{NodeId, Psn, Qpn, Rkey};
 use rackweave_programs::pages::{ChannelEntry, NodeEntry, PageRole, SOURCES, SlotEntry};
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities};
 use rackweave_wire::fabric::page::completion::COMPLETION_LEN;
 use rackweave_wire::fabric::page::control;
+
+/// Lanes of a slot.
+const SLOT_LANES: usize = 3;
 
 impl Controller {
     /// Makes buffer frames and channels on a node, and connects them.
@@ -89,14 +92,18 @@ impl Controller {
         let stores = pages.members[index];
         let node = registry.pool.node;
         let at = address(site, node)?;
+        let mut links = Vec::new();
         for bit in 0..SOURCES {
-            let lane = LaneId(first_source.0 + u16::from(bit));
-            let wanted = self.wanted_source();
-            let old = registry.sources.get(usize::from(bit)).copied();
-            let made = self.link(site, (lane, old), (node, at), wanted)?;
-            put(&mut registry.sources, usize::from(bit), made);
+            links.push(LaneLink {
+                lane: LaneId(first_source.0 + u16::from(bit)),
+                old: registry.sources.get(usize::from(bit)).copied(),
+                wanted: self.wanted_source(),
+            });
+        }
+        registry.sources = self.link_lanes(site, (node, at), &links)?;
+        for (bit, link) in (0..).zip(links) {
             let role = PageRole::Source { node: node.0, bit };
-            with_pages(site, |pages| pages.set_role(lane, Some(role)))?;
+            with_pages(site, |pages| pages.set_role(link.lane, Some(role)))?;
         }
         let entry = NodeEntry {
             address: registry.pool.region.address,
@@ -136,18 +143,32 @@ impl Controller {
             timeout,
             ..self.wanted(LaneKind::Program, Access::empty())
         };
-        let old = registry.requests.get(worker).copied();
-        let made = self.link(site, (lane, old), (node, at), wanted)?;
-        let made = Connected {
+        let mut links = vec![LaneLink {
+            lane,
+            old: registry.requests.get(worker).copied(),
+            wanted,
+        }];
+        let first = first_slot + worker as u16 * slots;
+        for slot in first..first + slots {
+            let place = completions(control, slot - first);
+            links.extend(self.slot_links(slot, place));
+        }
+        // Nodes are asked once for all of them: a channel has hundreds.
+        let mut made = self.link_lanes(site, (node, at), &links)?.into_iter();
+        let request = Connected {
             is_lent: false,
-            ..made
+            ..made.next().expect("there is one for each link")
         };
-        put(&mut registry.requests, worker, made);
+        put(&mut registry.requests, worker, request);
         registry.channels[worker].first = wanted.psn;
-        let slot = first_slot + worker as u16 * slots;
-        for at_slot in 0..slots {
-            let place = control.address + u64::from(at_slot) * COMPLETION_LEN;
-            self.bring_slot_up(site, (index, at), slot + at_slot, (place, control.rkey))?;
+        for slot in first..first + slots {
+            let lanes = core::array::from_fn(|_| made.next().expect("as above"));
+            let [.., relay] = &links[1 + usize::from(slot - first) * SLOT_LANES..][..SLOT_LANES]
+            else {
+                unreachable!("a slot has lanes");
+            };
+            let place = completions(control, slot - first);
+            self.enter_slot(site, (index, slot), (lanes, relay.wanted.psn), place)?;
         }
         self.connect_fallback(site, registry, worker)
     }
@@ -187,19 +208,6 @@ impl Controller {
         site.store_word(channel.node, channel.control.rkey, at, word);
     }
 
-    fn link(
-        &mut self,
-        site: &mut dyn Site,
-        (lane, old): (LaneId, Option<Connected>),
-        (node, at): (NodeId, NodeAddress),
-        wanted: Wanted,
-    ) -> Result<Connected, LaneError> {
-        match old {
-            Some(old) => self.relink_lane(site, &old, at, wanted),
-            None => self.connect_lane(site, lane, (node, at), wanted),
-        }
-    }
-
     /// The number of the first channel of a node.
     pub(super) fn first_channel(&self, index: usize) -> u16 {
         let registry = self.pages.as_ref().expect("pages are set up");
@@ -221,46 +229,57 @@ impl Controller {
         }
     }
 
-    fn bring_slot_up(
+    /// The lanes of a slot: for data from its target, for its completions, for data to its target.
+    fn slot_links(&mut self, slot: u16, (address, rkey): (u64, Rkey)) -> [LaneLink; SLOT_LANES] {
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let lanes = registry.lanes_of(slot);
+        let old = registry.slots[usize::from(slot)];
+        let old = [
+            old.map(|it| it.target),
+            old.map(|it| it.word),
+            old.map(|it| it.relay),
+        ];
+        let write = Access::REMOTE_WRITE;
+        let wanted = [
+            self.wanted(LaneKind::Target, write),
+            self.wanted(LaneKind::Word { address, rkey }, write),
+            self.wanted_relay(),
+        ];
+        core::array::from_fn(|at| LaneLink {
+            lane: lanes[at],
+            old: old[at],
+            wanted: wanted[at],
+        })
+    }
+
+    /// Enters a slot with its lanes in the switch's tables.
+    fn enter_slot(
         &mut self,
         site: &mut dyn Site,
-        (index, at): (usize, NodeAddress),
-        slot: u16,
-        (address, rkey): (u64, Rkey),
+        (index, slot): (usize, u16),
+        ([target, word, relay], relay_psn): ([Connected; SLOT_LANES], Psn),
+        completions: (u64, Rkey),
     ) -> Result<(), PageSetUpError> {
-        let registry = self.pages.as_ref().expect("pages are set up");
-        let node = (registry.spec.nodes[index].node, at);
-        let [target, word, relay] = registry.lanes_of(slot);
-        let old = registry.slots[usize::from(slot)];
-        let write = Access::REMOTE_WRITE;
-        let wanted = self.wanted(LaneKind::Target, write);
-        let old_target = old.map(|old| old.target);
-        let made_target = self.link(site, (target, old_target), node, wanted)?;
-        let wanted = self.wanted(LaneKind::Word { address, rkey }, write);
-        let made_word = self.link(site, (word, old.map(|old| old.word)), node, wanted)?;
-        let wanted = self.wanted_relay();
-        let made_relay = self.link(site, (relay, old.map(|old| old.relay)), node, wanted)?;
+        let registry = self.pages.as_mut().expect("pages are set up");
         let entry = SlotEntry {
-            node: node.0.0,
+            node: registry.spec.nodes[index].node.0,
+            target: target.lane,
+            word: word.lane,
+            relay: relay.lane,
+        };
+        registry.slots[usize::from(slot)] = Some(SlotRegistry {
+            node: index,
             target,
             word,
             relay,
-        };
+            completions,
+        });
         with_pages(site, |pages| {
-            pages.set_role(target, Some(PageRole::Target(slot)))?;
-            pages.set_role(word, Some(PageRole::Word(slot)))?;
-            pages.set_role(relay, Some(PageRole::Relay(slot)))?;
-            pages.set_slot(slot, Some(entry), wanted.psn)
+            pages.set_role(target.lane, Some(PageRole::Target(slot)))?;
+            pages.set_role(word.lane, Some(PageRole::Word(slot)))?;
+            pages.set_role(relay.lane, Some(PageRole::Relay(slot)))?;
+            pages.set_slot(slot, Some(entry), relay_psn)
         })?;
-        let made = SlotRegistry {
-            node: index,
-            target: made_target,
-            word: made_word,
-            relay: made_relay,
-            completions: (address, rkey),
-        };
-        let registry = self.pages.as_mut().expect("as above");
-        registry.slots[usize::from(slot)] = Some(made);
         Ok(())
     }
 
@@ -309,6 +328,12 @@ impl Controller {
         });
         made
     }
+}
+
+/// Where the switch writes the completions of a channel's slot.
+fn completions(control: RegionName, slot: u16) -> (u64, Rkey) {
+    let at = control.address + u64::from(slot) * COMPLETION_LEN;
+    (at, control.rkey)
 }
 
 /// Stores a value at its index, or after the last one.

@@ -141,12 +141,29 @@ fn ask<R>(
     site: &mut dyn Site,
     node: NodeId,
     request: TargetRequest,
-    expected: impl FnOnce(TargetReply) -> Option<R>,
+    expected: impl Fn(TargetReply) -> Option<R>,
 ) -> Result<R, PageSetUpError> {
-    let reply = site.target(node, request);
-    let reply = reply.ok_or(PageSetUpError::NoTarget(node))?;
-    let reply = reply.map_err(|error| PageSetUpError::Target { node, error })?;
-    expected(reply).ok_or(PageSetUpError::NoTarget(node))
+    let found = ask_all(site, node, vec![request], expected)?;
+    found
+        .into_iter()
+        .next()
+        .ok_or(PageSetUpError::NoTarget(node))
+}
+
+/// The same for several requests of one kind.
+fn ask_all<R>(
+    site: &mut dyn Site,
+    node: NodeId,
+    requests: Vec<TargetRequest>,
+    expected: impl Fn(TargetReply) -> Option<R>,
+) -> Result<Vec<R>, PageSetUpError> {
+    let replies = site.target_all(node, requests);
+    let replies = replies.ok_or(PageSetUpError::NoTarget(node))?;
+    let reply = |reply: Result<TargetReply, TargetError>| {
+        let reply = reply.map_err(|error| PageSetUpError::Target { node, error })?;
+        expected(reply).ok_or(PageSetUpError::NoTarget(node))
+    };
+    replies.into_iter().map(reply).collect()
 }
 
 fn checked(node: NodeId, response: Cqe) -> Result<Cqe, PageSetUpError> {
@@ -183,9 +200,14 @@ fn connect_capsule(queue_id: u16, queue_size: u16, controller_id: u16, subsystem
     capsule
 }
 
-/// Makes a queue pair for a queue of the switch.
-pub(super) fn open(site: &mut dyn Site, node: NodeId) -> Result<Qpn, PageSetUpError> {
-    ask(site, node, TargetRequest::OpenQueue, |reply| match reply {
+/// Makes so many queue pairs for queues of the switch.
+pub(super) fn open(
+    site: &mut dyn Site,
+    node: NodeId,
+    count: usize,
+) -> Result<Vec<Qpn>, PageSetUpError> {
+    let requests = vec![TargetRequest::OpenQueue; count];
+    ask_all(site, node, requests, |reply| match reply {
         TargetReply::Queue(qpn) => Some(qpn),
         _ => None,
     })
@@ -204,24 +226,27 @@ pub(super) fn admin(site: &mut dyn Site, node: NodeId) -> Result<(Qpn, u16), Pag
     Ok((qpn, controller))
 }
 
-/// Makes the queue pair, which can already receive, an I/O queue of the switch's controller.
+/// Makes queue pairs, which can already receive, I/O queues of the switch's controller, with these
+/// numbers.
 pub(super) fn connect(
     site: &mut dyn Site,
     node: NodeId,
-    qpn: Qpn,
-    (queue_id, controller): (u16, u16),
+    queues: impl Iterator<Item = (Qpn, u16)>,
+    controller: u16,
 ) -> Result<(), PageSetUpError> {
-    let request = TargetRequest::ConnectQueue {
+    let request = |(qpn, queue_id)| TargetRequest::ConnectQueue {
         qpn,
         queue_id,
         controller,
     };
-    let response = ask(site, node, request, |reply| match reply {
+    let requests = queues.map(request).collect();
+    let responses = ask_all(site, node, requests, |reply| match reply {
         TargetReply::Connected(response) => Some(response),
         _ => None,
     })?;
-    checked(node, response)?;
-    Ok(())
+    responses
+        .into_iter()
+        .try_for_each(|response| checked(node, response).map(drop))
 }
 
 /// Ends a queue. A target that has been removed needs no action.

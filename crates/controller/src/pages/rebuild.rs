@@ -84,18 +84,11 @@ impl Controller {
 
     /// Closes every queue at every target; returns which stores had their target.
     fn close_all_queues(&mut self, site: &mut dyn Site) -> Vec<bool> {
+        self.close_queues_at_targets(site);
         let registry = self.pages.as_mut().expect("as the caller knows");
         registry.restarts += 1;
-        let stores: Vec<_> = registry.stores.iter_mut().map(Option::take).collect();
-        for (store, spec) in stores.iter().zip(&registry.spec.stores) {
-            let target = spec.target;
-            let Some(store) = store else { continue };
-            for queue in store.queues.iter().flatten() {
-                nvme::close(site, target, queue.node_qpn);
-            }
-            nvme::close(site, target, store.admin);
-        }
-        stores.iter().map(Option::is_some).collect()
+        let stores = registry.stores.iter_mut().map(Option::take);
+        stores.map(|store| store.is_some()).collect()
     }
 
     /// Reconnects all nodes that reply. Returns true if one did not.
@@ -127,18 +120,18 @@ impl Controller {
         let mut indexed = Vec::new();
         for (store, spec) in (0u8..).zip(&registry.spec.stores) {
             let region = registry.fallback.get(usize::from(store));
-            for page in (0..spec.pages).filter_map(|index| PageId::new(store, index)) {
-                let word = region.zip(registry.server).and_then(|(region, server)| {
-                    let at = page.index() * fallback::ENTRY_LEN;
-                    site.load_word(server, region.rkey, at)
-                });
-                let is_elsewhere =
-                    word.is_some_and(|word| !FallbackLatch(u64::from_le_bytes(word)).is_indexed());
-                if !is_elsewhere && indexed.len() < capacity {
-                    indexed.push(page);
-                }
-            }
+            let words = region.zip(registry.server).and_then(|(region, server)| {
+                let offsets = (0..spec.pages).map(|index| index * fallback::ENTRY_LEN);
+                site.load_words(server, region.rkey, &offsets.collect::<Vec<_>>())
+            });
+            let is_elsewhere = |index: u64| {
+                let word = words.as_ref().map(|words| words[index as usize]);
+                word.is_some_and(|word| !FallbackLatch(u64::from_le_bytes(word)).is_indexed())
+            };
+            let pages = (0..spec.pages).filter(|&index| !is_elsewhere(index));
+            indexed.extend(pages.filter_map(|index| PageId::new(store, index)));
         }
+        indexed.truncate(capacity);
         indexed
     }
 

@@ -89,10 +89,8 @@ impl Controller {
             return Ok(());
         };
         connected?;
-        for slot in slots {
-            for store in 0..stores {
-                self.bring_queue_up(site, slot, store)?;
-            }
+        for store in 0..stores {
+            self.bring_queues_up(site, slots.clone(), store)?;
         }
         self.start_channel(site, index, worker)
     }

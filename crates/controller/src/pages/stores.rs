@@ -3,9 +3,8 @@
 use super::PageSetUpError;
 use super::registry::StoreRegistry;
 use super::set_up::{READS_MAX, address, with_pages};
-use crate::lanes::{PASSIVE_TIMEOUT, Wanted};
+use crate::lanes::{LaneLink, Wanted};
 use crate::{Controller, Site};
-use rackweave_base::Psn;
 use rackweave_programs::pages::{PageRole, StoreEntry};
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::Access;
@@ -30,9 +29,7 @@ impl Controller {
         };
         let registry = self.pages.as_mut().expect("as above");
         registry.stores[usize::from(store)] = Some(made);
-        for slot in present {
-            self.bring_queue_up(site, slot, store)?;
-        }
+        self.bring_queues_up(site, present, store)?;
         self.enter_store(site, store, true)?;
         Ok(())
     }
@@ -70,34 +67,56 @@ impl Controller {
         slot: u16,
         store: u8,
     ) -> Result<(), PageSetUpError> {
+        self.bring_queues_up(site, slot..slot + 1, store)
+    }
+
+    /// The same for several slots: the target is asked a few times in all.
+    pub(super) fn bring_queues_up(
+        &mut self,
+        site: &mut dyn Site,
+        slots: impl IntoIterator<Item = u16>,
+        store: u8,
+    ) -> Result<(), PageSetUpError> {
         let registry = self.pages.as_ref().expect("pages are set up");
         let target = registry.spec.stores[usize::from(store)].target;
-        let lane = LaneId(registry.queue_lanes[usize::from(store)].0 + slot);
+        let (first, timeout) = (
+            registry.queue_lanes[usize::from(store)],
+            registry.spec.timeout,
+        );
         let Some(entry) = &registry.stores[usize::from(store)] else {
             return Ok(());
         };
         let controller = entry.controller;
         let at = address(site, target)?;
-        let qpn = super::nvme::open(site, target)?;
-        let wanted = Wanted {
-            qpn: Some(qpn),
-            reads: READS_MAX,
-            timeout: self
-                .pages
-                .as_ref()
-                .map_or(PASSIVE_TIMEOUT, |p| p.spec.timeout),
-            ..self.wanted(LaneKind::Program, Access::empty())
-        };
-        let made = self.connect_lane(site, lane, (target, at), wanted)?;
-        super::nvme::connect(site, target, qpn, (slot + 1, controller))?;
-        let psn: Psn = wanted.psn;
-        with_pages(site, |pages| {
-            pages.set_queue(slot, store, psn, psn);
-            pages.set_role(lane, Some(PageRole::Queue { slot, store }))
-        })?;
-        let registry = self.pages.as_mut().expect("as above");
-        if let Some(store) = &mut registry.stores[usize::from(store)] {
-            store.queues[usize::from(slot)] = Some(made);
+        let slots: Vec<u16> = slots.into_iter().collect();
+        let qpns = super::nvme::open(site, target, slots.len())?;
+        let mut links = Vec::new();
+        for (slot, &qpn) in slots.iter().zip(&qpns) {
+            let wanted = Wanted {
+                qpn: Some(qpn),
+                reads: READS_MAX,
+                timeout,
+                ..self.wanted(LaneKind::Program, Access::empty())
+            };
+            links.push(LaneLink {
+                lane: LaneId(first.0 + slot),
+                old: None,
+                wanted,
+            });
+        }
+        let made = self.link_lanes(site, (target, at), &links)?;
+        let queues = qpns.into_iter().zip(slots.iter().map(|slot| slot + 1));
+        super::nvme::connect(site, target, queues, controller)?;
+        for ((slot, link), made) in slots.into_iter().zip(links).zip(made) {
+            let psn = link.wanted.psn;
+            with_pages(site, |pages| {
+                pages.set_queue(slot, store, psn, psn);
+                pages.set_role(link.lane, Some(PageRole::Queue { slot, store }))
+            })?;
+            let registry = self.pages.as_mut().expect("as above");
+            if let Some(store) = &mut registry.stores[usize::from(store)] {
+                store.queues[usize::from(slot)] = Some(made);
+            }
         }
         Ok(())
     }

@@ -67,14 +67,17 @@ fn defaults(section: &str) -> toml::Table {
             authenticate: None,
         }],
         store: vec![StoreConfig::in_memory("s", "a", 65_536)],
-        hosted: Some(HostedSection::default()),
+        hosted: Some(HostedSection {
+            standby: Some(StandbySection::default()),
+            ..HostedSection::default()
+        }),
         ..RackConfig::default()
     };
     let mut all: toml::Table = config.to_toml().parse().unwrap();
     if section.is_empty() {
         return all;
     }
-    if section == "node.faults" {
+    if section == "node.faults" || section == "hosted.standby" {
         return toml::Table::new();
     }
     match all.remove(section).unwrap() {

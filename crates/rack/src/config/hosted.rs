@@ -47,6 +47,33 @@ pub enum SecurityKind {
     Plain,
 }
 
+/// A second switch process, which takes over when the first one dies, and the other way round.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StandbySection {
+    /// The address at which nodes and commands reach its controller, if not `hosted.control`.
+    pub control: Option<SocketAddr>,
+    /// Its listening address, if not `control`.
+    pub listen: Option<SocketAddr>,
+    /// The address at which its switch receives VXLAN packets, if not `hosted.udp`.
+    pub udp: Option<SocketAddr>,
+}
+
+/// Where a switch process runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchPlace {
+    /// The name of the process: `switch` or `standby`.
+    pub name: &'static str,
+    /// The file name of the socket at which nodes fetch their ends of shared-memory links.
+    pub socket: &'static str,
+    /// The address at which nodes and commands reach its controller.
+    pub control: SocketAddr,
+    /// The controller's listening address.
+    pub listen: SocketAddr,
+    /// The address at which the switch receives VXLAN packets.
+    pub udp: SocketAddr,
+}
+
 /// The settings of a rack of processes.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -77,6 +104,14 @@ pub struct HostedSection {
     pub heartbeat_ms: u64,
     /// Milliseconds without a heartbeat after which a peer counts as dead.
     pub dead_after_ms: u64,
+    /// The URLs of an etcd cluster that decides which switch process leads, and stores the
+    /// controller's state; by default, files in `directory` do both.
+    pub etcd: Vec<String>,
+    /// Milliseconds after which etcd elects another leader if the leader is silent; etcd rounds
+    /// them up to seconds.
+    pub lease_ms: u64,
+    /// A second switch process, which takes over when the first one dies.
+    pub standby: Option<StandbySection>,
 }
 
 impl Default for HostedSection {
@@ -95,6 +130,9 @@ impl Default for HostedSection {
             direct: true,
             heartbeat_ms: 200,
             dead_after_ms: 2000,
+            etcd: Vec::new(),
+            lease_ms: 2000,
+            standby: None,
         }
     }
 }
@@ -121,14 +159,44 @@ impl HostedSection {
             .unwrap_or_else(|| self.directory().join("keys"))
     }
 
+    /// Where switch processes run: the first one, and the standby if there is one.
+    pub fn switch_places(&self) -> Vec<SwitchPlace> {
+        let first = SwitchPlace {
+            name: "switch",
+            socket: "switch.sock",
+            control: self.control,
+            listen: self.listen.unwrap_or(self.control),
+            udp: self.udp,
+        };
+        let standby = self.standby.as_ref().map(|standby| SwitchPlace {
+            name: "standby",
+            // At one address only one of them runs, and nodes do not know which.
+            socket: match standby.control {
+                Some(control) if control != self.control => "standby.sock",
+                _ => first.socket,
+            },
+            control: standby.control.unwrap_or(self.control),
+            listen: standby.listen.or(standby.control).unwrap_or(first.listen),
+            udp: standby.udp.unwrap_or(self.udp),
+        });
+        core::iter::once(first).chain(standby).collect()
+    }
+
     /// Whether packets in UDP have an authentication code that only their sender can make.
     pub fn authenticates(&self) -> bool {
-        self.authenticate.unwrap_or(!self.udp.ip().is_loopback())
+        let is_local = |place: &SwitchPlace| place.udp.ip().is_loopback();
+        let places = self.switch_places();
+        self.authenticate.unwrap_or(!places.iter().all(is_local))
     }
 
     /// Heartbeat interval.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms)
+    }
+
+    /// Time after which etcd elects another leader if the leader is silent.
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
     }
 
     /// Time without a heartbeat after which a peer counts as dead.
@@ -151,12 +219,46 @@ impl HostedSection {
         let (dead, most) = (self.dead_after_ms, 600_000);
         let range = "at least three times hosted.heartbeat_ms is needed, and at most 600000";
         within("hosted.dead_after_ms", dead, 3 * beat..=most, range)?;
-        let all = [Some(self.control), self.listen];
-        let local = all.iter().flatten().all(|at| at.ip().is_loopback());
-        let safe = self.security == SecurityKind::Tls || local;
+        let range = "1000 to 60000 is possible";
+        within("hosted.lease_ms", self.lease_ms, 1000..=60_000, range)?;
+        for url in &self.etcd {
+            let is_url = url.starts_with("http://") && url.len() > "http://".len();
+            let needed = "a URL such as http://127.0.0.1:2379 is needed";
+            rule(is_url, "hosted.etcd", url, needed)?;
+        }
+        self.check_standby()?;
+        let places = self.switch_places();
+        let mut all = places
+            .iter()
+            .flat_map(|place| [place.control, place.listen]);
+        let safe = self.security == SecurityKind::Tls || all.all(|at| at.ip().is_loopback());
         let needed =
             "that is possible only where hosted.control and hosted.listen are loopback addresses";
         rule(safe, "hosted.security", "plain", needed)
+    }
+}
+
+impl HostedSection {
+    fn check_standby(&self) -> Result<(), ConfigError> {
+        let Some(standby) = &self.standby else {
+            return Ok(());
+        };
+        let is_apart = standby.control.is_some_and(|at| at != self.control);
+        if let Some(udp) = standby.udp {
+            let needed = "an address of its own needs hosted.standby.control, other than \
+                          hosted.control, too";
+            rule(
+                is_apart || udp == self.udp,
+                "hosted.standby.udp",
+                udp,
+                needed,
+            )?;
+        }
+        let needed = "with hosted.etcd the standby may begin while the first process is stopped, \
+                      and needs an address of its own";
+        let control = standby.control.unwrap_or(self.control);
+        let is_fine = is_apart || self.etcd.is_empty();
+        rule(is_fine, "hosted.standby.control", control, needed)
     }
 }
 
@@ -252,6 +354,15 @@ mod tests {
                 "three times",
             ),
             ("[hosted]\nlink = \"packet\"\n", "switch_interface"),
+            (
+                "[hosted]\n[hosted.standby]\nudp = \"127.0.0.1:1\"\n",
+                "hosted.standby.control",
+            ),
+            (
+                "[hosted]\netcd = [\"http://127.0.0.1:2379\"]\n[hosted.standby]\n",
+                "address of its own",
+            ),
+            ("[hosted]\netcd = [\"ftp://a\"]\n", "http://127.0.0.1:2379"),
             (
                 "[hosted]\ncontroll = \"127.0.0.1:1\"\n",
                 "did you mean `control`?",

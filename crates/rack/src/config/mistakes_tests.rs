@@ -37,6 +37,7 @@ fn all_sections_are_known() {
         "link",
         "faults",
         "hosted",
+        "hosted.standby",
     ];
     assert_eq!(names, expected);
 }

@@ -31,7 +31,7 @@ pub use check::ConfigError;
 pub use faults::{FaultSection, NodeFaults};
 pub use guest::GuestConfig;
 pub use host::HostConfig;
-pub use hosted::{HostedSection, LinkKind, SecurityKind};
+pub use hosted::{HostedSection, LinkKind, SecurityKind, StandbySection, SwitchPlace};
 pub use node::{Endianness, NodeConfig, Role};
 pub use sections::{
     BudgetName, CheckPolicy, FlowSection, IcrcMethod, LinkSection, NicSection, SwitchSection,

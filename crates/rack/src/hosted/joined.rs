@@ -138,7 +138,7 @@ impl JoinedRack {
         let options = NodeOptions {
             config: self.config.clone(),
             name: name.to_owned(),
-            controller: None,
+            controllers: Vec::new(),
             jobs: Arc::new(NoJobs),
             serves_stores: false,
             waits_for_name,

@@ -9,7 +9,9 @@ use crate::config::LinkKind;
 use crate::statistics::RackStatistics;
 use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_controller::ask::{AskError, Reply, Request};
-use rackweave_controller::{RegionName, RegionPurpose, TargetReply, TargetRequest};
+use rackweave_controller::{
+    PairError, PairRequest, RegionName, RegionPurpose, TargetReply, TargetRequest,
+};
 use rackweave_link::udp::{SealKeys, Token};
 use rackweave_target::TargetError;
 use rackweave_verbs::{
@@ -55,6 +57,8 @@ pub(super) struct NodeWelcome {
     /// A random number of each controller. A switch process that restores the state of an earlier
     /// one is the same controller.
     pub controller: u64,
+    /// The number of the term for which this switch process leads: later ones have higher numbers.
+    pub epoch: u64,
     /// Whether the node keeps what the controller has made there; else it forgets it.
     pub keep: bool,
     /// The origin of the node's memory in packets.
@@ -158,9 +162,9 @@ pub(super) enum NodeRequest {
     RemoveRegion {
         region: RegionName,
     },
-    LoadWord {
+    LoadWords {
         rkey: Rkey,
-        offset: u64,
+        offsets: Vec<u64>,
     },
     StoreWord {
         rkey: Rkey,
@@ -172,8 +176,10 @@ pub(super) enum NodeRequest {
         offset: u64,
         words: (u64, u64),
     },
+    /// Connect queue pairs to the switch.
+    ConnectPairs(Vec<PairRequest>),
     /// For the NVMe target of the node.
-    Target(TargetRequest),
+    Target(Vec<TargetRequest>),
     /// The memory of another node arrives on the Unix socket.
     Import {
         origin: u16,
@@ -228,11 +234,12 @@ pub(super) enum NodeReply {
     Destroyed(Result<(), QpError>),
     CqDestroyed(Result<(), CqError>),
     Region(Result<RegionName, String>),
-    Word(Option<[u8; 8]>),
+    Words(Option<Vec<[u8; 8]>>),
+    Pairs(Vec<Result<Qpn, PairError>>),
     /// To `CompareSwapWord`: the previous value.
     Swapped(Option<u64>),
     /// `None` if the node has no target.
-    Target(Option<Result<TargetReply, TargetError>>),
+    Target(Option<Vec<Result<TargetReply, TargetError>>>),
     Imported(Result<(), String>),
     Cabled(Result<(), String>),
     Job(JobStatus),
@@ -323,6 +330,10 @@ pub struct HostStatus {
 pub struct RackStatus {
     /// The switch's process.
     pub pid: u32,
+    /// Its name: `switch` or `standby`.
+    pub process: String,
+    /// The number of the term for which it leads.
+    pub term: u64,
     /// Its uptime in seconds.
     pub up_seconds: f64,
     /// Its nodes, in the order of the configuration.

@@ -21,6 +21,7 @@
 
 mod again;
 mod client;
+mod elector;
 mod flow_names;
 mod joined;
 mod messages;
@@ -33,13 +34,14 @@ mod serving;
 mod switch;
 
 pub use client::HostedRack;
+pub use elector::{Elector, ElectorError, EtcdElector, FileElector, Part};
 pub use flow_names::{HostedFlow, RingName};
 pub use messages::{Counters, FlowStatus, HostStatus, JobStatus, NodeStatus, RackStatus};
 pub use node::{Job, Jobs, NoJobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 
 use crate::build::RackError;
-use crate::config::{HostedSection, RackConfig, SecurityKind};
+use crate::config::{HostedSection, RackConfig, SecurityKind, SwitchPlace};
 use rackweave_control::{Connection, ControlError, Identity, Introduction, KeyError, Security};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -86,6 +88,20 @@ pub enum HostedError {
     SwitchRuns {
         /// The folder.
         directory: PathBuf,
+    },
+    /// A standby was started for a rack that has none.
+    #[error("this rack has no standby; add a section [hosted.standby] to its configuration")]
+    NoStandby,
+    /// The elector cannot be used.
+    #[error("no switch process can be elected: {0}")]
+    Elector(#[from] ElectorError),
+    /// The controller is of an earlier term than one that this node has met.
+    #[error("the controller is of term {epoch}, and that of {newest} was met before")]
+    OldTerm {
+        /// The number of its term.
+        epoch: u64,
+        /// The number of the newest term.
+        newest: u64,
     },
     /// A node that the configuration does not have.
     #[error("there is no node named {name:?}; {hint}")]
@@ -142,6 +158,11 @@ pub enum HostedError {
 }
 
 impl HostedError {
+    /// Whether no controller answers at the address.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::NotRunning { .. })
+    }
+
     /// Whether another process has the name of a node.
     pub(crate) fn is_taken(&self) -> bool {
         let Self::Control(ControlError::Refused { reason, .. }) = self else {
@@ -165,13 +186,21 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// An error of preparing to use the rack, or, if no rack runs, that: it comes before missing keys,
 /// which `rackweave up` makes.
 fn unless_absent(hosted: &HostedSection, error: HostedError) -> HostedError {
-    let control = hosted.control;
-    match (error, TcpStream::connect_timeout(&control, CONNECT_LIMIT)) {
-        (HostedError::Key(KeyError::Missing { .. }), Err(error)) => {
-            HostedError::NotRunning { control, error }
-        }
-        (error, _) => error,
-    }
+    let HostedError::Key(KeyError::Missing { .. }) = error else {
+        return error;
+    };
+    let places = controllers(hosted);
+    let mut tried = places.iter().map(|place| {
+        let control = place.control;
+        let tried = TcpStream::connect_timeout(&control, CONNECT_LIMIT);
+        tried
+            .err()
+            .map(|error| HostedError::NotRunning { control, error })
+    });
+    let first = tried.next().flatten();
+    first
+        .filter(|_| tried.all(|it| it.is_some()))
+        .unwrap_or(error)
 }
 
 /// Connects a process called `name` to the controller. A member's `number` is that of its process,
@@ -189,13 +218,35 @@ fn connect(
         body: number.into(),
     };
     let security = security(&hosted, name).map_err(|error| unless_absent(&hosted, error))?;
-    let control = hosted.control;
-    match Connection::connect(control, &security, introduction, CONNECT_LIMIT) {
-        Ok((connection, _)) => Ok(connection),
-        Err(ControlError::Unreachable { error, .. }) => {
-            Err(HostedError::NotRunning { control, error })
+    let mut last = None;
+    let places = controllers(&hosted);
+    for &SwitchPlace { control, .. } in &places {
+        let limit = connect_limit(&hosted, places.len());
+        match Connection::connect(control, &security, introduction.clone(), limit) {
+            Ok((connection, _)) => return Ok(connection),
+            Err(ControlError::Unreachable { error, .. }) => {
+                last = last.or(Some(HostedError::NotRunning { control, error }));
+            }
+            // The first refusal says more than a place at which no process leads.
+            Err(error) => last = last.filter(|it| !it.is_absence()).or(Some(error.into())),
         }
-        Err(error) => Err(error.into()),
+    }
+    Err(last.expect("a rack has a controller"))
+}
+
+/// The places at which a controller may be reached: those with an address of their own.
+fn controllers(hosted: &HostedSection) -> Vec<SwitchPlace> {
+    let mut places = hosted.switch_places();
+    places.dedup_by_key(|place| place.control);
+    places
+}
+
+/// Time limit for establishing a connection to one of so many places. A process that is stopped, or
+/// a machine that is gone, keeps others waiting for the other one.
+fn connect_limit(hosted: &HostedSection, places: usize) -> Duration {
+    match places {
+        1 => CONNECT_LIMIT,
+        _ => CONNECT_LIMIT.min(hosted.dead_after()),
     }
 }
 

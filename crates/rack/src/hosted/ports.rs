@@ -3,7 +3,7 @@
 use super::HostedError;
 use super::messages::{NodeReply, NodeRequest, NodeWelcome};
 use super::runtime::Runtime;
-use crate::config::{FaultSection, LinkKind, RackConfig};
+use crate::config::{FaultSection, LinkKind, RackConfig, SwitchPlace};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, Packet, Rng};
 use rackweave_control::{CONTROLLER_NAME, Connection, ControlError};
@@ -31,6 +31,8 @@ const MTU: usize = rackweave_link::in_process::MTU;
 pub(super) struct NodePlacement<'a> {
     pub config: &'a RackConfig,
     pub node: NodeId,
+    /// Where the switch's process runs.
+    pub switch: &'a SwitchPlace,
     pub runtime: &'a Runtime,
     pub memory: &'a Memory,
     pub pool: &'a Pool,
@@ -75,9 +77,10 @@ impl NodeEnd {
         match kind {
             LinkKind::SharedMemory => {}
             LinkKind::Udp => {
-                let any = if hosted.udp.ip().is_loopback() {
-                    SocketAddr::new(hosted.udp.ip(), 0)
-                } else if hosted.udp.is_ipv4() {
+                let switch = place.switch.udp;
+                let any = if switch.ip().is_loopback() {
+                    SocketAddr::new(switch.ip(), 0)
+                } else if switch.is_ipv4() {
                     SocketAddr::from(([0, 0, 0, 0], 0))
                 } else {
                     SocketAddr::from(([0u16; 8], 0))
@@ -101,7 +104,7 @@ impl NodeEnd {
     /// Bytes of Ethernet payload that it carries, if known before the switch is asked.
     pub fn mtu(&self, place: &NodePlacement<'_>) -> Result<Option<usize>, HostedError> {
         if let Some(hub) = &self.hub {
-            let mtu = hub.mtu_to(place.config.hosted().udp);
+            let mtu = hub.mtu_to(place.switch.udp);
             return mtu
                 .map(Some)
                 .map_err(|p| trouble(self.kind, place.name(), p));
@@ -123,7 +126,7 @@ impl NodeEnd {
         let Some(hub) = &self.hub else {
             return Ok(());
         };
-        let switch = place.config.hosted().udp;
+        let switch = place.switch.udp;
         loop {
             match connection.receive::<NodeRequest>(HANDOVER_LIMIT)? {
                 Some(NodeRequest::Prove) => {}
@@ -155,7 +158,7 @@ impl NodeEnd {
         self.prove(place, connection)?;
         if let Some(hub) = &self.hub {
             let keys = welcome.seal.take().map(SealKeys::from);
-            let port = udp_port(hub, place.config.hosted().udp, keys.as_ref());
+            let port = udp_port(hub, place.switch.udp, keys.as_ref());
             let port = port.map_err(|p| trouble(self.kind, place.name(), p))?;
             self.link = Some(Box::new(port));
         }
@@ -197,7 +200,7 @@ pub(super) fn limit(channel: &UnixStream) -> std::io::Result<()> {
 
 /// Passes this node's memory to the switch, and gets the rings from it.
 fn attach(place: &NodePlacement<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
-    let path = place.runtime.handover();
+    let path = place.runtime.path(place.switch.socket);
     let channel = UnixStream::connect(&path).map_err(|error| {
         format!(
             "{}: {error}; shared memory needs the switch on this machine and the same \

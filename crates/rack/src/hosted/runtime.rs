@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(super) struct Runtime(PathBuf);
 
-/// Held by the one switch process of a folder. The system releases it when the process ends,
+/// Held by the one switch process of its name of a folder. The system releases it when the process ends,
 /// however it ends.
 #[derive(Debug)]
 pub(super) struct SwitchLock {
@@ -57,28 +57,29 @@ impl Runtime {
         self.0.join(name)
     }
 
-    /// Makes this process the folder's switch.
-    pub fn lock_switch(&self) -> Result<SwitchLock, HostedError> {
-        let path = self.path("switch.lock");
+    /// The error if another switch runs with this folder.
+    pub fn taken(&self) -> HostedError {
+        HostedError::SwitchRuns {
+            directory: self.0.clone(),
+        }
+    }
+
+    /// Makes this process the folder's switch of this name.
+    pub fn lock_switch(&self, name: &str) -> Result<SwitchLock, HostedError> {
+        let path = self.path(&format!("{name}.lock"));
         let failed = |error| unusable(&path, error);
         let file = File::create(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(SwitchLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(HostedError::SwitchRuns {
-                directory: self.0.clone(),
-            }),
+            Err(TryLockError::WouldBlock) => Err(self.taken()),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 
-    /// The socket at which nodes fetch their end of a shared-memory link.
-    pub fn handover(&self) -> PathBuf {
-        self.path("switch.sock")
-    }
-
-    /// Listens there. The lock shows that no other switch does, so an existing socket is left over.
-    pub fn listen(&self, _lock: &SwitchLock) -> Result<UnixListener, HostedError> {
-        let path = self.handover();
+    /// Listens at the socket of this name, at which nodes fetch their ends of shared-memory links.
+    /// The lock shows that no other switch does, so an existing socket is left over.
+    pub fn listen(&self, _lock: &SwitchLock, socket: &str) -> Result<UnixListener, HostedError> {
+        let path = self.path(socket);
         let _ = std::fs::remove_file(&path);
         let listen = || {
             let listener = UnixListener::bind(&path)?;
@@ -101,15 +102,15 @@ mod tests {
     fn one_switch_per_folder_and_nothing_left_over_hinders() {
         let folder = std::env::temp_dir().join(format!("rackweave-runtime-{}", std::process::id()));
         let runtime = Runtime::open(&folder).unwrap();
-        let lock = runtime.lock_switch().unwrap();
-        let error = runtime.lock_switch().unwrap_err().to_string();
+        let lock = runtime.lock_switch("switch").unwrap();
+        let error = runtime.lock_switch("switch").unwrap_err().to_string();
         assert!(error.contains("another switch"), "{error}");
-        drop(runtime.listen(&lock).unwrap());
+        drop(runtime.listen(&lock, "switch.sock").unwrap());
         // The socket file still exists, as after a kill.
-        assert!(runtime.handover().exists());
+        assert!(runtime.path("switch.sock").exists());
         drop(lock);
-        let lock = runtime.lock_switch().unwrap();
-        runtime.listen(&lock).unwrap();
+        let lock = runtime.lock_switch("switch").unwrap();
+        runtime.listen(&lock, "switch.sock").unwrap();
         std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
         Runtime::open(&folder).unwrap();
         assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o700);

@@ -73,6 +73,8 @@ mod hosted {
         let options = SwitchOptions {
             config: config.clone(),
             listen: None,
+            is_standby: false,
+            elector: None,
         };
         let switch = SwitchProcess::new(options).unwrap();
         let stop = AtomicBool::new(false);

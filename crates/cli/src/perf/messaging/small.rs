@@ -146,7 +146,7 @@ fn echo<'a>(
 
 impl ConnectionEnd {
     /// Posts a message at once: no other message will be combined with it.
-    fn post(&mut self, message: &[u8]) -> Result<(), CliError> {
+    pub fn post(&mut self, message: &[u8]) -> Result<(), CliError> {
         let Self { node, sender, .. } = self;
         push(node, sender, message)?;
         sender.machine().flush();

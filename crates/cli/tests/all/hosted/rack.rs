@@ -142,7 +142,7 @@ pub fn is_whole(info: &Value) -> bool {
 }
 
 /// An unused address, outside the ephemeral ports of the system.
-fn free_port(salt: u16) -> SocketAddr {
+pub fn free_port(salt: u16) -> SocketAddr {
     let start = (std::process::id() as u16)
         .wrapping_mul(61)
         .wrapping_add(salt);

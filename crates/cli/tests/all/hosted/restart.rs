@@ -1,6 +1,6 @@
-//! The process of the switch is killed with SIGKILL while programs use every system.
+//! The process of the switch dies or is stopped while programs use every system.
 
-use super::rack::{LIMIT, Process, RackFolder, kill};
+use super::rack::{LIMIT, Process, RackFolder, free_port, kill};
 use rackweave_base::NodeId;
 use rackweave_controller::FlowState;
 use rackweave_endpoint::flow::Taken;
@@ -45,8 +45,71 @@ fn await_restored(up: &Process, node: &Node, before: u64) {
 #[test]
 fn every_system_goes_on_after_the_switch_is_killed() {
     let place = RackFolder::of_all_systems("");
-    let arguments = ["up", place.config(), "--without", "compute0,compute1"];
-    let mut up = Process::start(&arguments);
+    every_system_goes_on(&place, &[], |up, _| kill(up.child("switch"), Signal::KILL));
+}
+
+/// The process that leads.
+fn leader(place: &RackFolder) -> String {
+    let info = place.await_info("a leader", |info| info["running"] == true);
+    info["switch_process"]
+        .as_str()
+        .expect("it has a name")
+        .to_owned()
+}
+
+#[test]
+fn a_standby_takes_over_every_system() {
+    let place = RackFolder::of_all_systems("[hosted.standby]\n");
+    every_system_goes_on(&place, &[], |up, round| {
+        let expected = ["switch", "standby", "switch"][round as usize];
+        assert_eq!(leader(&place), expected);
+        kill(up.child(expected), Signal::KILL);
+    });
+}
+
+/// Two processes believe that they lead, when one that was stopped continues.
+#[test]
+fn etcd_elects_another_leader_if_one_dies_or_is_stopped() {
+    if std::process::Command::new("etcd")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return println!("skipped: there is no etcd; install Debian's etcd-server");
+    }
+    let number = 900;
+    let [etcd, control, udp] = [number, number + 10, number + 20].map(free_port);
+    let place = RackFolder::of_all_systems(&format!(
+        "etcd = [\"http://{etcd}\"]\nlease_ms = 1000\n[hosted.standby]\n\
+         control = \"{control}\"\nudp = \"{udp}\"\n",
+    ));
+    let mut stopped = None;
+    every_system_goes_on(&place, &["--etcd"], |up, round| {
+        if let Some(pid) = stopped.take() {
+            kill(pid, Signal::CONT);
+            up.await_line("leads no longer");
+            up.await_line("standing by");
+        }
+        let leader = up.child(&leader(&place));
+        match round {
+            1 => {
+                kill(leader, Signal::STOP);
+                stopped = Some(leader);
+            }
+            _ => kill(leader, Signal::KILL),
+        }
+    });
+}
+
+/// Uses every system between three losses of the switch's process. `lose` is called with the
+/// number of each.
+fn every_system_goes_on(
+    place: &RackFolder,
+    arguments: &[&str],
+    mut lose: impl FnMut(&Process, u64),
+) {
+    let all = ["up", place.config(), "--without", "compute0,compute1"];
+    let mut up = Process::start(&[&all, arguments].concat());
     up.await_line("have joined");
     let rack = Rack::join(place.config(), "compute0").expect("the rack runs");
     let other = Rack::join(place.config(), "compute1").expect("the rack runs");
@@ -82,7 +145,7 @@ fn every_system_goes_on_after_the_switch_is_killed() {
         assert_eq!(producer.push(&[round as u8; 64]), Ok(()));
         let write = |bytes: &mut [u8]| bytes[..8].copy_from_slice(&round.to_le_bytes());
         assert_eq!(writer.change(page, write), Ok(()));
-        kill(up.child("switch"), Signal::KILL);
+        lose(&up, round);
         await_restored(&up, &node, round);
 
         assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(round));

@@ -10,11 +10,11 @@ mod shared;
 use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
-use super::{CONNECT_LIMIT, HostedError, abort_on_panic, security};
+use super::{HostedError, abort_on_panic, connect_limit, security};
 use crate::TargetOptions;
 use crate::build::{self, Kind};
 use crate::config::nearest::nearest;
-use crate::config::{LinkKind, RackConfig};
+use crate::config::{LinkKind, RackConfig, SwitchPlace};
 use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
 use crate::services::namespaces_of;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -43,14 +43,20 @@ pub(super) use shared::KEEP_LIMIT;
 /// Interval between two attempts to join.
 const RETRY_AFTER: Time = Time::from_millis(250);
 
+/// The same for a node that has just lost the controller: a standby takes over within milliseconds.
+const RETRY_SOON: Time = Time::from_millis(10);
+
+/// For how long a node has just lost the controller.
+const SOON: Time = Time::from_secs(2);
+
 /// Options of a node's process.
 pub struct NodeOptions {
     /// The configuration of the rack.
     pub config: RackConfig,
     /// The name of this node.
     pub name: String,
-    /// The address of the controller, if not that of the configuration.
-    pub controller: Option<SocketAddr>,
+    /// The address of the controller, if not that of the configuration; then that of the standby's.
+    pub controllers: Vec<SocketAddr>,
     /// The jobs that commands can run on this node.
     pub jobs: Arc<dyn Jobs>,
     /// Whether the process opens the stores that the configuration has on this node, and serves
@@ -84,7 +90,8 @@ pub enum NodeEvent {
 pub struct NodeProcess {
     pub(super) core: Arc<NodeCore>,
     config: RackConfig,
-    controller: SocketAddr,
+    /// Where the controller may be.
+    controllers: Vec<SwitchPlace>,
     security: Security,
     runtime: Runtime,
     process: NodesProcess,
@@ -111,7 +118,7 @@ impl NodeProcess {
         let NodeOptions {
             config,
             name,
-            controller,
+            controllers,
             jobs,
             serves_stores,
             waits_for_name,
@@ -127,6 +134,10 @@ impl NodeProcess {
             };
             return Err(HostedError::NoSuchNode { name, hint });
         };
+        let mut places = super::controllers(&hosted);
+        for (place, control) in places.iter_mut().zip(controllers) {
+            place.control = control;
+        }
         let runtime = Runtime::open(&hosted.directory())?;
         let pump =
             Pump::new(NodeMachine::new(), process.epoch).map_err(|error| HostedError::System {
@@ -141,7 +152,7 @@ impl NodeProcess {
                 config.node[at].byte_order.into(),
                 jobs,
             )),
-            controller: controller.unwrap_or(hosted.control),
+            controllers: places,
             security: security(&hosted, &name)?,
             config,
             runtime,
@@ -217,9 +228,12 @@ impl NodeProcess {
     fn belong(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
         let mut is_reported = false;
         let mut taken_since = None;
+        let mut lost_at = None;
+        let mut places = self.controllers.iter().cycle();
+        let mut place = places.next().expect("a rack has a controller");
         while !stop.load(Ordering::Relaxed) {
             self.core.keep_house();
-            match self.join() {
+            match self.join(place) {
                 Ok((connection, channel, cables)) => {
                     (is_reported, taken_since) = (false, None);
                     let link = self.link_kind();
@@ -228,6 +242,7 @@ impl NodeProcess {
                     let dead_after = self.config.hosted().dead_after();
                     let lost = serving.run(connection, dead_after, stop);
                     self.core.disconnect();
+                    lost_at = Some(std::time::Instant::now());
                     if let Some(why) = lost {
                         watch(NodeEvent::Lost { why });
                     }
@@ -247,10 +262,12 @@ impl NodeProcess {
                         watch(NodeEvent::Waiting { why });
                     }
                     is_reported = true;
+                    place = places.next().expect("they are tried again and again");
                 }
             }
+            let is_soon = lost_at.is_some_and(|at| at.elapsed() < SOON);
             if !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(RETRY_AFTER);
+                std::thread::sleep(if is_soon { RETRY_SOON } else { RETRY_AFTER });
             }
         }
         Ok(())
@@ -267,11 +284,15 @@ impl NodeProcess {
     }
 
     /// Connects, says hello, and makes this end of the link.
-    fn join(&self) -> Result<(Connection, Option<UnixStream>, CableMaker<'_>), HostedError> {
+    fn join(
+        &self,
+        switch: &SwitchPlace,
+    ) -> Result<(Connection, Option<UnixStream>, CableMaker<'_>), HostedError> {
         let pool = Pool::new(self.config.payload_buffers as usize);
         let place = ports::NodePlacement {
             config: &self.config,
             node: self.core.id,
+            switch,
             runtime: &self.runtime,
             memory: &self.core.memory,
             pool: &pool,
@@ -292,14 +313,14 @@ impl NodeProcess {
             body: serde_json::to_value(hello).expect("a hello has a JSON form"),
         };
         let (mut connection, welcome) = Connection::connect(
-            self.controller,
+            switch.control,
             &self.security(),
             introduction,
-            CONNECT_LIMIT,
+            connect_limit(&self.config.hosted(), self.controllers.len()),
         )?;
         let mut welcome: NodeWelcome =
             serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
-        self.core.meet(welcome.controller, welcome.keep);
+        self.core.meet(&welcome)?;
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &mut welcome, &mut connection)?;
         let faults = self.config.faults_of(self.core.id);
@@ -363,7 +384,7 @@ fn may_pass(
             | ControlError::NotOurProtocol { .. }
             | ControlError::PlainNotLoopback { .. },
         ) => false,
-        HostedError::Control(_) => true,
+        HostedError::Control(_) | HostedError::OldTerm { .. } => true,
         // The switch may be restarting: its socket does not exist yet, or no longer.
         HostedError::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
         _ => false,

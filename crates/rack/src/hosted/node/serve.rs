@@ -1,12 +1,12 @@
 //! Serves the controller's requests.
 
 use super::cables::CableMaker;
-use super::shared::NodeCore;
+use super::shared::{NodeCore, NodeMachine};
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
-use rackweave_controller::RegionPurpose;
+use rackweave_controller::{PairError, RegionPurpose};
 use rackweave_link::shared_memory::handover;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqError, ModifyError, QpError, Verbs};
@@ -109,8 +109,9 @@ impl<'a> Serving<'a> {
             // It has joined: no token is expected.
             NodeRequest::Prove => return NodeReply::Token(None),
             NodeRequest::RemoveRegion { region } => core.remove_region(&region),
-            NodeRequest::LoadWord { rkey, offset } => {
-                return NodeReply::Word(core.regions.load(core.id, rkey, offset));
+            NodeRequest::LoadWords { rkey, offsets } => {
+                let load = |offset| core.regions.load(core.id, rkey, offset);
+                return NodeReply::Words(offsets.into_iter().map(load).collect());
             }
             NodeRequest::StoreWord {
                 rkey,
@@ -126,7 +127,11 @@ impl<'a> Serving<'a> {
                 return NodeReply::Swapped(regions.compare_swap(core.id, rkey, offset, words));
             }
             NodeRequest::Target(request) => {
-                return NodeReply::Target(core.pump.with(|machine| machine.target(request)));
+                let answer = |machine: &mut NodeMachine| {
+                    let replies = request.into_iter().map(|it| machine.target(it));
+                    replies.collect()
+                };
+                return NodeReply::Target(core.pump.with(answer));
             }
             NodeRequest::Import { origin } => {
                 return NodeReply::Imported(self.import(Origin(origin)));
@@ -190,6 +195,19 @@ impl<'a> Serving<'a> {
                 let made = made.unwrap_or(Err(QpError::NoAnswer));
                 core.loans().qps.extend(made.iter().copied());
                 NodeReply::Qp(made)
+            }
+            NodeRequest::ConnectPairs(requests) => {
+                let connect = |nic: &mut Nic| {
+                    let pairs = requests.iter().map(|request| request.answer(nic));
+                    pairs.collect::<Vec<_>>()
+                };
+                let gone = || vec![Err(PairError::Make(QpError::NoAnswer)); requests.len()];
+                let pairs = self.nic(connect).unwrap_or_else(gone);
+                let made = requests.iter().zip(&pairs);
+                let made = made.filter(|(request, _)| request.qpn.is_none());
+                let made = made.filter_map(|(_, pair)| pair.ok());
+                core.loans().qps.extend(made);
+                NodeReply::Pairs(pairs)
             }
             NodeRequest::ModifyQp { qpn, modify } => {
                 let done = self.nic(|nic| nic.modify_qp(qpn, modify));

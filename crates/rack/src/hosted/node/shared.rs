@@ -7,6 +7,8 @@
 
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
+use crate::hosted::HostedError;
+use crate::hosted::messages::NodeWelcome;
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::{DirectCable, LinkedNode};
@@ -145,6 +147,8 @@ pub(in crate::hosted) struct NodeCore {
     pub identity: AtomicU64,
     /// A random number that changes when the node forgets what the controller has made.
     pub incarnation: AtomicU64,
+    /// The newest term of a controller that the node has met, unless it has kept nothing of it.
+    epoch: AtomicU64,
     loans: Mutex<Loans>,
     /// The byte order of its rings' words.
     order: ByteOrder,
@@ -169,6 +173,7 @@ impl NodeCore {
             page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
             incarnation: AtomicU64::new(KeyRng::system().next_u64()),
+            epoch: AtomicU64::new(0),
             loans: Mutex::default(),
             order,
         }
@@ -293,11 +298,21 @@ impl NodeCore {
 
     /// Records that the node joins a rack, whose controller knows what the node has kept, or does
     /// not.
-    pub(super) fn meet(&self, controller: u64, keeps: bool) {
-        self.identity.store(controller, Ordering::Relaxed);
-        if !keeps {
+    ///
+    /// # Errors
+    /// If the node has met a controller of a later term. This one may not know yet that its term
+    /// has ended.
+    pub(super) fn meet(&self, welcome: &NodeWelcome) -> Result<(), HostedError> {
+        let epoch = welcome.epoch;
+        let newest = self.epoch.fetch_max(epoch, Ordering::Relaxed);
+        if epoch < newest {
+            return Err(HostedError::OldTerm { epoch, newest });
+        }
+        self.identity.store(welcome.controller, Ordering::Relaxed);
+        if !welcome.keep {
             self.forget_all();
         }
+        Ok(())
     }
 
     /// Destroys everything that the controller has made, so that no packet can reach it any more,
@@ -339,6 +354,7 @@ impl NodeCore {
         if is_over {
             let new = KeyRng::system().next_u64();
             self.incarnation.store(new, Ordering::Relaxed);
+            self.epoch.store(0, Ordering::Relaxed);
             self.forget_all();
             // The program's own queue pairs give up.
             self.pump.with(|machine| machine.is_paused = false);

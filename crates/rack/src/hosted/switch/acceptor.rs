@@ -56,7 +56,7 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
 impl Acceptor<'_> {
     /// Admits processes until `stop`.
     pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !self.core.is_stopped() {
             match self.listener.accept(LOOK_EVERY) {
                 Ok(Some(incoming)) => {
                     scope.spawn(move || abort_on_panic(|| self.meet(incoming)));
@@ -100,6 +100,10 @@ impl Acceptor<'_> {
     }
 
     fn meet(&self, incoming: Incoming) {
+        if !self.core.term.leads() {
+            // The other process answers soon.
+            return;
+        }
         let from = incoming.peer_addr();
         let (hello, pending) = match incoming.handshake(Instant::now() + HANDSHAKE_LIMIT) {
             Ok(met) => met,
@@ -244,6 +248,7 @@ impl Acceptor<'_> {
         let place = NodePlacement {
             config: &core.config,
             node,
+            switch: &core.place,
             runtime: &core.runtime,
             memory: &core.memory,
             pool: &core.pool,
@@ -339,6 +344,7 @@ impl Acceptor<'_> {
             .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
             controller: core.instance.load(Ordering::Relaxed),
+            epoch: core.term.epoch,
             keep,
             origin: origin.0,
             token,

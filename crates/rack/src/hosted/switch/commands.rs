@@ -41,7 +41,7 @@ impl SwitchCore {
         let sessions = || self.sessions.lock().expect("no holder panics");
         sessions().insert(session);
         // It may have been connected to an earlier process.
-        let kept = self.state_file(|file| file.rack.commands.get(&session).cloned());
+        let kept = self.stored(|state| state.rack.commands.get(&session).cloned());
         let mut estate = kept.unwrap_or_default();
         while !self.is_stopped() {
             match connection.receive::<CommandRequest>(LOOK_EVERY) {
@@ -65,8 +65,8 @@ impl SwitchCore {
 
     /// Saves what a command has made, if that has changed.
     fn note_estate(&self, session: u64, estate: &Estate) {
-        let has_changed = self.state_file(|file| {
-            let known = file.rack.commands.entry(session).or_default();
+        let has_changed = self.stored(|state| {
+            let known = state.rack.commands.entry(session).or_default();
             let has_changed = known != estate;
             known.clone_from(estate);
             has_changed
@@ -78,7 +78,7 @@ impl SwitchCore {
 
     /// Ends what commands had made that have not come back since an earlier process ended.
     pub(super) fn end_unclaimed_commands(&self) {
-        let known = self.state_file(|file| file.rack.commands.keys().copied().collect::<Vec<_>>());
+        let known = self.stored(|state| state.rack.commands.keys().copied().collect::<Vec<_>>());
         let deadline = std::time::Instant::now() + KEEP_LIMIT;
         while std::time::Instant::now() < deadline {
             if self.is_stopped() {
@@ -98,7 +98,7 @@ impl SwitchCore {
     /// Ends what a command has made and not removed.
     fn end_command(&self, session: u64) {
         self.wait_restored();
-        let estate = self.state_file(|file| file.rack.commands.remove(&session));
+        let estate = self.stored(|state| state.rack.commands.remove(&session));
         let estate = estate.unwrap_or_default();
         for (node, job) in estate.jobs {
             if let Some(member) = self.member(NodeId(node)) {
@@ -287,6 +287,8 @@ impl SwitchCore {
         }
         RackStatus {
             pid: std::process::id(),
+            process: self.place.name.to_owned(),
+            term: self.term.epoch,
             up_seconds: self.started.elapsed().as_secs_f64(),
             nodes: self.config.node.iter().enumerate().map(node).collect(),
             hosts: self.host_statuses(),

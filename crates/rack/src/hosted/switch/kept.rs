@@ -1,13 +1,13 @@
-//! The file in which the controller's state outlives its process.
+//! The controller's state, which the elector stores so that it outlives this process.
 //!
-//! It is written before a reply leaves that promises something, and replaced as a whole. A file
-//! that is damaged, or of another configuration or release, is not used. If it cannot be written
-//! it is removed: a state that is out of date would hand out numbers twice.
+//! It is stored before a reply leaves that promises something. A state that is damaged, or of
+//! another configuration or release, is not used.
 
 use super::SwitchCore;
 use super::arenas::Arenas;
 use super::requests::Estate;
 use super::restoring::Restoring;
+use crate::hosted::elector::{Elector, ElectorError, Part};
 use crate::hosted::messages::NodeHello;
 use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
@@ -16,13 +16,10 @@ use rackweave_controller::{Controller, FabricState, ServiceState};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The first word of the file.
-const FORMAT: &str = "rackweave-controller-state-1";
+/// The first word of the state's first part.
+const FORMAT: &str = "rackweave-controller-state-2";
 
 /// A node that has joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -47,14 +44,11 @@ pub(super) struct KeptRack {
     pub commands: BTreeMap<u64, super::commands::Estate>,
 }
 
-/// The parts of the file, one a line.
-#[derive(Clone, PartialEq, Default)]
-struct Lines {
-    rack: String,
-    fabric: String,
-    services: String,
-    plan: String,
-}
+/// The parts of the state, each one line, in the order of [`PARTS`].
+type Lines = [String; PARTS.len()];
+
+/// The names of the parts.
+const PARTS: [&str; 5] = ["format", "rack", "fabric", "services", "plan"];
 
 /// A state that was read.
 pub(super) struct Kept {
@@ -64,29 +58,23 @@ pub(super) struct Kept {
     pub plan: Option<IndexPlan>,
 }
 
-/// The file.
-pub(super) struct StateFile {
-    path: PathBuf,
-    agreement: u64,
+/// The state as it is to be stored.
+pub(super) struct StoredState {
+    elector: Arc<dyn Elector>,
     pub rack: KeptRack,
-    lines: Lines,
-    plan: Option<Arc<IndexPlan>>,
-    /// The lines in the file, if it is up to date.
-    written: Option<Lines>,
+    fabric: String,
+    services: String,
+    plan: (Option<Arc<IndexPlan>>, String),
+    format: String,
+    /// What the elector has stored, if that is up to date.
+    stored: Option<Lines>,
 }
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("its maps have texts and numbers as keys")
 }
 
-/// FNV-1a: it protects against damage, not against attacks.
-fn checksum(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-impl StateFile {
+impl StoredState {
     /// Takes over what an earlier process has left, if that can be used: the nodes that are waited
     /// for, and their memories.
     pub fn begin_restoring(&mut self, left: &Result<Option<Kept>, String>) -> (Restoring, Arenas) {
@@ -100,18 +88,20 @@ impl StateFile {
         (restoring, arenas)
     }
 
-    /// The file at `path`, for a rack of this configuration, with nothing to be written yet.
-    pub fn new(path: PathBuf, agreement: u64, instance: u64) -> Self {
+    /// The state of a rack of this configuration, with nothing to be stored yet.
+    pub fn new(elector: Arc<dyn Elector>, agreement: u64, instance: u64) -> Self {
+        let release = env!("CARGO_PKG_VERSION");
         Self {
-            path,
-            agreement,
+            elector,
             rack: KeptRack {
                 instance,
                 ..KeptRack::default()
             },
-            lines: Lines::default(),
-            plan: None,
-            written: None,
+            fabric: String::new(),
+            services: String::new(),
+            plan: (None, String::new()),
+            format: format!("{FORMAT} {release} {agreement:016x}"),
+            stored: None,
         }
     }
 
@@ -121,23 +111,24 @@ impl StateFile {
     /// # Errors
     /// Why it cannot be used.
     pub fn read(&self) -> Result<Option<Kept>, String> {
-        let text = match std::fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-        };
-        let (head, body) = text.split_once('\n').ok_or("it is cut short")?;
-        let (head, sum) = head.rsplit_once(' ').ok_or("it has no heading")?;
-        if head != self.head() {
-            return Err(format!("it is of another rack.toml or release ({head})"));
+        let parts = self.elector.load().map_err(|error| error.to_string())?;
+        if parts.is_empty() {
+            return Ok(None);
         }
-        if sum != format!("{:016x}", checksum(body)) {
-            return Err("it is damaged".into());
-        }
-        let lines: Vec<&str> = body.lines().collect();
-        let [rack, fabric, services, plan] = lines[..] else {
-            return Err("it is damaged".into());
+        let lines = PARTS.map(|name| parts.get(name));
+        let [
+            Some(format),
+            Some(rack),
+            Some(fabric),
+            Some(services),
+            Some(plan),
+        ] = lines
+        else {
+            return Err("a part of it is missing".into());
         };
+        if *format != self.format {
+            return Err(format!("it is of another rack.toml or release ({format})"));
+        }
         let rack: KeptRack = part(rack)?;
         if rack.members.is_empty() {
             return Ok(None);
@@ -150,67 +141,46 @@ impl StateFile {
         }))
     }
 
-    fn head(&self) -> String {
-        let release = env!("CARGO_PKG_VERSION");
-        format!("{FORMAT} {release} {:016x}", self.agreement)
-    }
-
     /// Sets the state of the fabric.
     pub fn set_fabric(&mut self, state: &FabricState) {
-        self.lines.fabric = json(state);
+        self.fabric = json(state);
     }
 
     /// Sets the state of the services, and the active plan.
     pub fn set_services(&mut self, state: &ServiceState, plan: Option<&Arc<IndexPlan>>) {
-        self.lines.services = json(state);
-        let is_same = match (&self.plan, plan) {
+        self.services = json(state);
+        let (old, text) = &mut self.plan;
+        let is_same = match (&*old, plan) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-            (None, None) => !self.lines.plan.is_empty(),
+            (None, None) => !text.is_empty(),
             _ => false,
         };
         if !is_same {
-            self.lines.plan = json(&plan.map(|plan| &**plan));
-            self.plan = plan.cloned();
+            *text = json(&plan.map(|plan| &**plan));
+            *old = plan.cloned();
         }
     }
 
-    /// Writes the file, if anything has changed.
+    /// Has the elector store it, if anything has changed.
     ///
     /// # Errors
-    /// Why that failed. The file is gone then, and it is tried again at the next change.
-    pub fn write(&mut self) -> Result<(), String> {
-        self.lines.rack = json(&self.rack);
-        if self.written.as_ref() == Some(&self.lines) {
-            return Ok(());
+    /// Why that failed. It is tried again at the next change.
+    pub fn store(&mut self) -> Result<(), ElectorError> {
+        let rack = json(&self.rack);
+        let [fabric, services, plan] = [&self.fabric, &self.services, &self.plan.1];
+        let lines = [&self.format, &rack, fabric, services, plan].map(String::clone);
+        let stored = self.stored.take();
+        if stored.as_ref() != Some(&lines) {
+            let is_stored = |at: usize| stored.as_ref().is_some_and(|old| old[at] == lines[at]);
+            let parts: [Part<'_>; PARTS.len()] = core::array::from_fn(|at| Part {
+                name: PARTS[at],
+                text: &lines[at],
+                is_stored: is_stored(at),
+            });
+            self.elector.store(&parts)?;
         }
-        self.written = None;
-        self.replace().map_err(|error| {
-            let removed = std::fs::remove_file(&self.path);
-            let left = removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
-            assert!(
-                !left,
-                "an outdated state can neither be replaced nor removed: {error}"
-            );
-            error.to_string()
-        })?;
-        self.written = Some(self.lines.clone());
+        self.stored = Some(lines);
         Ok(())
-    }
-
-    fn replace(&self) -> io::Result<()> {
-        let Lines {
-            rack,
-            fabric,
-            services,
-            plan,
-        } = &self.lines;
-        let body = format!("{rack}\n{fabric}\n{services}\n{plan}\n");
-        let aside = self.path.with_extension("new");
-        let mut file = File::create(&aside)?;
-        writeln!(file, "{} {:016x}", self.head(), checksum(&body))?;
-        file.write_all(body.as_bytes())?;
-        file.sync_data()?;
-        std::fs::rename(aside, &self.path)
     }
 }
 
@@ -219,7 +189,7 @@ fn part<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 }
 
 impl SwitchCore {
-    pub(super) fn state_file<R>(&self, act: impl FnOnce(&mut StateFile) -> R) -> R {
+    pub(super) fn stored<R>(&self, act: impl FnOnce(&mut StoredState) -> R) -> R {
         act(&mut self.state.lock().expect("no holder panics"))
     }
 
@@ -233,17 +203,21 @@ impl SwitchCore {
     /// Saves the state, after an operation on services.
     pub(super) fn save_all(&self, controller: &Controller) {
         let services = controller.service_state();
-        self.save_parts(|file| file.set_services(&services, controller.index().active()));
+        self.save_parts(|state| state.set_services(&services, controller.index().active()));
     }
 
-    pub(super) fn save_parts(&self, set: impl FnOnce(&mut StateFile)) {
-        let written = self.state_file(|file| {
-            set(file);
-            file.set_fabric(&self.fabric.state());
-            file.write()
+    pub(super) fn save_parts(&self, set: impl FnOnce(&mut StoredState)) {
+        let stored = self.stored(|state| {
+            set(state);
+            state.set_fabric(&self.fabric.state());
+            state.store()
         });
-        if let Err(why) = written {
-            *self.unsaved.lock().expect("no holder panics") = Some(why);
+        match stored {
+            Ok(()) => {}
+            Err(error @ ElectorError::Lost) => self.step_down(error.to_string()),
+            Err(error) => {
+                *self.unsaved.lock().expect("no holder panics") = Some(error.to_string());
+            }
         }
     }
 
@@ -254,11 +228,11 @@ impl SwitchCore {
             memory: hello.memory,
             origin: origin.0,
         };
-        self.state_file(|file| file.rack.members.insert(node.0, joined));
+        self.stored(|state| state.rack.members.insert(node.0, joined));
         self.save();
     }
 
     pub(super) fn kept_member(&self, node: NodeId) -> Option<KeptMember> {
-        self.state_file(|file| file.rack.members.get(&node.0).copied())
+        self.stored(|state| state.rack.members.get(&node.0).copied())
     }
 }

@@ -1,6 +1,7 @@
 //! The switch and its links, as the machine that a pump drives.
 
 use super::minder::News;
+use super::term::Term;
 use crate::config::RackConfig;
 use crate::hosted::HostedError;
 use crate::hosted::ports::Unplugged;
@@ -17,10 +18,14 @@ use std::sync::Arc;
 pub(in crate::hosted) struct SwitchMachine {
     pub linked: LinkedSwitch,
     pub(super) news: Arc<News>,
+    term: Arc<Term>,
 }
 
 impl LinkedMachine for SwitchMachine {
     fn run(&mut self, now: Instant) -> u32 {
+        if !self.term.leads() {
+            return 0;
+        }
         let moved = self.linked.run(now);
         if moved > 0 && self.linked.switch.has_digest() {
             self.news.tell();
@@ -60,9 +65,11 @@ impl SwitchMachine {
         switch: Switch<Pipeline>,
         config: &RackConfig,
         news: Arc<News>,
+        term: Arc<Term>,
     ) -> Result<Pump<Self>, HostedError> {
         let linked = LinkedSwitch::unplugged(switch, config);
-        let pump = Pump::new(Self { linked, news }, std::time::Instant::now());
+        let machine = Self { linked, news, term };
+        let pump = Pump::new(machine, std::time::Instant::now());
         pump.map_err(|error| HostedError::System {
             what: "no event descriptor",
             error,

@@ -10,6 +10,7 @@
 mod acceptor;
 mod arenas;
 mod cables;
+mod candidate;
 mod claims;
 mod commands;
 mod ends;
@@ -22,21 +23,21 @@ mod minder;
 mod requests;
 mod restoring;
 mod site;
+mod term;
 
 use super::pump::Pump;
 use super::runtime::{Runtime, SwitchLock};
-use super::{Counters, HostedError, abort_on_panic, security};
-use crate::build::{self, Kind};
-use crate::config::{HostConfig, LinkKind, RackConfig};
+use super::{Counters, Elector, HostedError, abort_on_panic, security};
+use crate::config::{LinkKind, RackConfig, SwitchPlace};
 use crate::statistics::Observed;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{KeyRng, Memory, NodeId};
+use rackweave_base::{Memory, NodeId};
 use rackweave_control::{CONTROLLER_NAME, Closer, Credential, Listener};
 use rackweave_controller::{Controller, Fabric, Site};
-use rackweave_link::udp::{Hub, HubConfig};
-use rackweave_switch::{SwitchConfig, Tap};
+use rackweave_link::udp::Hub;
+use rackweave_switch::Tap;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -46,21 +47,16 @@ use arenas::Arenas;
 use cables::Cables;
 use foreign::HostPort;
 use introductions::Introductions;
-use kept::{Kept, StateFile};
+use kept::{Kept, StoredState};
 pub(super) use machine::SwitchMachine;
 pub(super) use members::Member;
 use minder::{News, Reports};
 use restoring::Restoring;
 use site::Asking;
-
-/// Region memory of the switch's process, which registers none.
-const MEMORY_LIMIT: usize = 1 << 20;
+use term::Term;
 
 /// The origin of the switch's memory in packets. Those of nodes count from one.
 const SWITCH_ORIGIN: Origin = Origin(u16::MAX - 1);
-
-/// Bytes of Ethernet payload in a VXLAN packet.
-const UDP_MTU: usize = rackweave_link::in_process::MTU;
 
 /// Options of a switch's process.
 pub struct SwitchOptions {
@@ -68,6 +64,10 @@ pub struct SwitchOptions {
     pub config: RackConfig,
     /// The controller's listening address, if not that of the configuration.
     pub listen: Option<SocketAddr>,
+    /// Whether it is the standby.
+    pub is_standby: bool,
+    /// What elects the leader, if not what the configuration says.
+    pub elector: Option<Arc<dyn Elector>>,
 }
 
 /// Events of the switch, for observers.
@@ -104,8 +104,13 @@ pub enum SwitchEvent {
         /// The cause.
         why: String,
     },
-    /// The controller's state cannot be saved: it will not outlive this process.
+    /// The controller's state cannot be stored: it will not outlive this process.
     StateNotSaved {
+        /// The cause.
+        why: String,
+    },
+    /// Another process leads, or soon will: this one ends.
+    SteppedDown {
         /// The cause.
         why: String,
     },
@@ -119,6 +124,10 @@ pub enum SwitchEvent {
 /// State shared by the threads of a switch's process.
 pub(super) struct SwitchCore {
     pub config: RackConfig,
+    /// Where this process runs.
+    place: SwitchPlace,
+    /// For how long it leads.
+    term: Arc<Term>,
     pub runtime: Runtime,
     pub memory: Memory,
     pub pool: Pool,
@@ -141,9 +150,9 @@ pub(super) struct SwitchCore {
     /// Distinguishes this controller from others. A process that restores the state of an earlier
     /// one is the same controller.
     instance: AtomicU64,
-    /// The file in which the state outlives the process.
-    state: Mutex<StateFile>,
-    /// Why the state could not be saved, until that is reported.
+    /// The state that outlives the process.
+    state: Mutex<StoredState>,
+    /// Why the state could not be stored, until that is reported.
     unsaved: Mutex<Option<String>>,
     restoring: Restoring,
     /// The numbers of the commands that are connected.
@@ -208,115 +217,7 @@ impl SwitchCore {
     }
 }
 
-/// The socket of all nodes and foreign hosts whose link is UDP, if there are any.
-fn open_hub(config: &RackConfig, memory: &Memory, pool: &Pool) -> Result<Option<Hub>, HostedError> {
-    let hosted = config.hosted();
-    let nodes = config.node.iter().map(|node| node.link_kind(&hosted));
-    let mut kinds = nodes.chain(config.host.iter().map(HostConfig::link_kind));
-    if !kinds.any(|kind| kind == LinkKind::Udp) {
-        return Ok(None);
-    }
-    let of_hub = HubConfig {
-        bind: hosted.udp,
-        vni: hosted.vni,
-        mtu: UDP_MTU,
-    };
-    let hub = Hub::bind(of_hub, memory.clone(), pool.clone());
-    let hub = hub.map_err(|error| HostedError::Link {
-        kind: LinkKind::Udp.name(),
-        node: "the switch".into(),
-        problem: error.to_string(),
-    })?;
-    Ok(Some(hub))
-}
-
-/// The memory of the switch's process.
-fn shared_memory() -> Result<Memory, HostedError> {
-    let memory = Memory::shared(MEMORY_LIMIT).map_err(|error| HostedError::Link {
-        kind: LinkKind::SharedMemory.name(),
-        node: "the switch".into(),
-        problem: error.to_string(),
-    })?;
-    memory.set_origin(SWITCH_ORIGIN);
-    Ok(memory)
-}
-
 impl SwitchProcess {
-    /// Prepares a switch: foreign hosts have their ports, no node has joined yet.
-    ///
-    /// # Errors
-    /// A bad configuration, a missing key, an address in use, another switch in the same folder.
-    pub fn new(options: SwitchOptions) -> Result<Self, HostedError> {
-        let SwitchOptions { config, listen } = options;
-        config.check().map_err(build::RackError::from)?;
-        let hosted = config.hosted();
-        let runtime = Runtime::open(&hosted.directory())?;
-        let lock = runtime.lock_switch()?;
-        let security = security(&hosted, CONTROLLER_NAME)?;
-        let at = listen.or(hosted.listen).unwrap_or(hosted.control);
-        let listener = Listener::bind(at, security)?;
-        let handovers = runtime.listen(&lock)?;
-        let memory = shared_memory()?;
-        let pool = Pool::new(config.payload_buffers as usize);
-        let hub = open_hub(&config, &memory, &pool)?;
-        let (hosts, host_links) = foreign::open(&config, hub.as_ref(), &memory, &pool)?;
-        let mut keys = KeyRng::system();
-        let (instance, first_job) = (keys.next_u64(), keys.next_u64() >> 1);
-        let (switch, _) =
-            build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
-        let controller = build::build_controller(&config, keys);
-        let path = runtime.path("controller.state");
-        let mut state = StateFile::new(path, config.agreement(), instance);
-        let left = state.read();
-        let (restoring, arenas) = state.begin_restoring(&left);
-        let instance = state.rack.instance;
-        state.set_services(&controller.service_state(), None);
-        controller.guard_sources(true);
-        let nodes = config.node.len();
-        let news = Arc::new(News::default());
-        let pump = SwitchMachine::pump(switch, &config, news.clone())?;
-        let cables = Cables::new(config.allows_direct_cables());
-        let core = SwitchCore {
-            runtime,
-            memory,
-            pool,
-            hub,
-            pump,
-            fabric: controller.fabric().clone(),
-            controller: Mutex::new(controller),
-            observed: Observed::new(&config, &config.topology().map_err(build::RackError::from)?),
-            news,
-            reports: Reports::default(),
-            members: (0..nodes).map(|_| Mutex::new(None)).collect(),
-            hosts,
-            claims: Mutex::default(),
-            joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
-            instance: AtomicU64::new(instance),
-            state: Mutex::new(state),
-            unsaved: Mutex::default(),
-            restoring,
-            sessions: Mutex::default(),
-            arenas,
-            // Nodes may still run jobs of an earlier process.
-            jobs: AtomicU64::new(first_job),
-            refused: Mutex::default(),
-            admitted: Mutex::default(),
-            introductions: Introductions::default(),
-            cables,
-            stop: AtomicBool::new(false),
-            started: std::time::Instant::now(),
-            config,
-        };
-        core.enter_hosts(host_links)?;
-        Ok(Self {
-            core: Arc::new(core),
-            listener,
-            handovers,
-            left: Mutex::new(left),
-            _lock: lock,
-        })
-    }
-
     /// The address at which the controller listens.
     ///
     /// # Errors
@@ -380,6 +281,7 @@ impl SwitchProcess {
                 Ok(None) => {}
                 Err(why) => watch(SwitchEvent::StateLeft { why }),
             }
+            scope.spawn(|| abort_on_panic(|| core.keep_leading()));
             scope.spawn(|| abort_on_panic(|| core.pump.run()));
             scope.spawn(|| abort_on_panic(|| core.mind(scope)));
             scope.spawn(|| abort_on_panic(|| acceptor.take_handovers(scope)));
@@ -388,6 +290,10 @@ impl SwitchProcess {
             core.pump.stop();
         });
         // The lock is still held, so it is no other switch's.
-        let _ = std::fs::remove_file(core.runtime.handover());
+        let _ = std::fs::remove_file(core.runtime.path(core.place.socket));
+        if let Some(why) = core.term.lost() {
+            watch(SwitchEvent::SteppedDown { why });
+        }
+        core.term.resign();
     }
 }

@@ -70,9 +70,9 @@ impl SwitchCore {
 
     /// Takes a node that is gone out of the state; returns what it had made.
     pub(super) fn forget_member(&self, node: NodeId) -> Estate {
-        self.state_file(|file| {
-            file.rack.members.remove(&node.0);
-            file.rack.estates.remove(&node.0).unwrap_or_default()
+        self.stored(|state| {
+            state.rack.members.remove(&node.0);
+            state.rack.estates.remove(&node.0).unwrap_or_default()
         })
     }
 
@@ -111,7 +111,7 @@ impl SwitchCore {
             *mtu = (*mtu).min(self.mtu_max());
         }
         let estate = |note: &dyn Fn(&mut Estate)| {
-            self.state_file(|file| note(file.rack.estates.entry(own.0).or_default()));
+            self.stored(|state| note(state.rack.estates.entry(own.0).or_default()));
         };
         estate(&|estate| estate.note_request(&request));
         let reply = match request.answer_by_fabric(&self.fabric, &mut Asking(self)) {

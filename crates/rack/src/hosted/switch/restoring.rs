@@ -116,8 +116,8 @@ impl SwitchCore {
             // Nobody has kept anything.
             self.instance
                 .store(KeyRng::system().next_u64(), Ordering::Relaxed);
-            self.state_file(|file| {
-                file.rack = super::kept::KeptRack {
+            self.stored(|state| {
+                state.rack = super::kept::KeptRack {
                     instance: self.instance.load(Ordering::Relaxed),
                     ..Default::default()
                 };

@@ -5,7 +5,8 @@ use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
 use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
 use rackweave_controller::{
-    NodeAddress, RegionError, RegionName, RegionPurpose, Site, TargetReply, TargetRequest,
+    NodeAddress, PairError, PairRequest, RegionError, RegionName, RegionPurpose, Site, TargetReply,
+    TargetRequest,
 };
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
@@ -15,6 +16,10 @@ use rackweave_verbs::{
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 use std::sync::Arc;
+
+/// The parts of a long request: each fits into a message, and no reply takes long.
+const WORDS_MAX: usize = 8192;
+const PAIRS_MAX: usize = 256;
 
 /// Sends requests to the nodes. Meanwhile it holds no lock that is needed for other nodes, except
 /// that of a flow with the node as a member (`rackweave_controller::flows`).
@@ -69,11 +74,36 @@ impl Site for Asking<'_> {
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        self.load_words(node, rkey, &[offset])?.pop()
+    }
+
+    fn load_words(&mut self, node: NodeId, rkey: Rkey, offsets: &[u64]) -> Option<Vec<[u8; 8]>> {
         let member = self.0.member(node)?;
-        match member.ask_counted(&NodeRequest::LoadWord { rkey, offset }) {
-            Some(NodeReply::Word(word)) => word,
-            _ => None,
+        let mut words = Vec::new();
+        for offsets in offsets.chunks(WORDS_MAX) {
+            let offsets = offsets.to_vec();
+            match member.ask_counted(&NodeRequest::LoadWords { rkey, offsets }) {
+                Some(NodeReply::Words(some)) => words.extend(some?),
+                _ => return None,
+            }
         }
+        Some(words)
+    }
+
+    fn connect_pairs(
+        &mut self,
+        node: NodeId,
+        requests: &[PairRequest],
+    ) -> Option<Vec<Result<Qpn, PairError>>> {
+        let member = self.0.member(node)?;
+        let mut pairs = Vec::new();
+        for requests in requests.chunks(PAIRS_MAX) {
+            match member.ask_counted(&NodeRequest::ConnectPairs(requests.to_vec())) {
+                Some(NodeReply::Pairs(some)) => pairs.extend(some),
+                _ => return None,
+            }
+        }
+        Some(pairs)
     }
 
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
@@ -109,12 +139,20 @@ impl Site for Asking<'_> {
         node: NodeId,
         request: TargetRequest,
     ) -> Option<Result<TargetReply, TargetError>> {
+        self.target_all(node, vec![request])?.pop()
+    }
+
+    fn target_all(
+        &mut self,
+        node: NodeId,
+        requests: Vec<TargetRequest>,
+    ) -> Option<Vec<Result<TargetReply, TargetError>>> {
         match self
             .0
             .member(node)?
-            .ask_counted(&NodeRequest::Target(request))
+            .ask_counted(&NodeRequest::Target(requests))
         {
-            Some(NodeReply::Target(reply)) => reply,
+            Some(NodeReply::Target(replies)) => replies,
             _ => None,
         }
     }

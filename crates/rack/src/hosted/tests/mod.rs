@@ -11,6 +11,7 @@ mod proxy;
 mod restart;
 mod serving;
 mod slow;
+mod standby;
 mod waiting;
 
 use super::*;
@@ -156,6 +157,8 @@ impl Rack {
         SwitchProcess::new(SwitchOptions {
             config: self.config.clone(),
             listen: None,
+            is_standby: false,
+            elector: None,
         })
         .unwrap()
     }
@@ -173,7 +176,7 @@ impl Rack {
         NodeProcess::new(NodeOptions {
             config: self.config.clone(),
             name: name.into(),
-            controller,
+            controllers: controller.into_iter().collect(),
             jobs: Arc::new(Counting),
             serves_stores: true,
             waits_for_name: true,

@@ -47,7 +47,7 @@ fn panic_in_a_node() {
         let node = NodeProcess::new(NodeOptions {
             config: rack.config.clone(),
             name: "a".into(),
-            controller: None,
+            controllers: Vec::new(),
             serves_stores: false,
             waits_for_name: true,
             jobs: Arc::new(Clumsy),

@@ -5,6 +5,8 @@ use crate::Node;
 use crate::services::{TIME_LIMIT, ready_within, wait_within};
 use core::ops::Range;
 use core::time::Duration;
+use rackweave_controller::ask::AskError;
+use rackweave_controller::{LaneError, SequencerSetUpError};
 use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, Ticket};
 use std::collections::{HashSet, VecDeque};
 
@@ -38,7 +40,9 @@ impl SequencerClient {
     }
 
     /// `count` numbers that no other call ever gets, within the time limit. A call that begins
-    /// after another has ended, anywhere in the rack, gets higher ones.
+    /// after another has ended, anywhere in the rack, gets higher ones. If the switch restarts
+    /// meanwhile, the client connects again by itself, and asks for other numbers; those asked for
+    /// before may be a gap.
     ///
     /// # Errors
     /// If no numbers were returned. Some may be used up then, as a gap.
@@ -56,11 +60,9 @@ impl SequencerClient {
         limit: Duration,
     ) -> Result<Range<u64>, SequencerServiceError> {
         let node = self.node.clone();
-        let mut awaited = Awaited::begin(self, count)?;
-        match wait_within(&node, limit, || awaited.take()) {
-            Some(done) => Ok(done.result?),
-            None => Err(SequencerServiceError::TimedOut { after: limit }),
-        }
+        let mut awaited = Awaited::new(self, count);
+        let ended = wait_within(&node, limit, || awaited.take());
+        ended.unwrap_or(Err(SequencerServiceError::TimedOut { after: limit }))
     }
 
     /// [`SequencerClient::next`] for a task that awaits it. Numbers whose future is dropped are a
@@ -74,11 +76,9 @@ impl SequencerClient {
     ) -> impl Future<Output = Result<Range<u64>, SequencerServiceError>> + Send {
         let (node, limit) = (self.node.clone(), self.time_limit);
         async move {
-            let mut awaited = Awaited::begin(self, count)?;
-            match ready_within(&node, limit, || awaited.take()).await {
-                Some(done) => Ok(done.result?),
-                None => Err(SequencerServiceError::TimedOut { after: limit }),
-            }
+            let mut awaited = Awaited::new(self, count);
+            let ended = ready_within(&node, limit, || awaited.take()).await;
+            ended.unwrap_or(Err(SequencerServiceError::TimedOut { after: limit }))
         }
     }
 
@@ -132,25 +132,53 @@ impl Drop for SequencerClient {
     }
 }
 
-/// A pending call of a caller; abandoned if it is dropped before it has ended.
+/// A call of a caller; abandoned if it is dropped before it has ended.
 struct Awaited<'a> {
     client: &'a mut SequencerClient,
-    /// `None` once the numbers have arrived.
+    count: u64,
+    /// `None` before it has begun, and once the numbers have arrived.
     ticket: Option<Ticket>,
 }
 
 impl<'a> Awaited<'a> {
-    fn begin(client: &'a mut SequencerClient, count: u64) -> Result<Self, BeginError> {
-        let ticket = Some(client.begin(count)?);
-        Ok(Self { client, ticket })
+    fn new(client: &'a mut SequencerClient, count: u64) -> Self {
+        let ticket = None;
+        Self {
+            client,
+            count,
+            ticket,
+        }
     }
 
-    fn take(&mut self) -> Option<Done> {
+    /// The numbers or an error, once there is one. A call whose connection broke begins again.
+    fn take(&mut self) -> Option<Result<Range<u64>, SequencerServiceError>> {
+        let error = match self.advance()? {
+            Err(error) if self.client.sequencer.may_reconnect(&error) => error,
+            ended => return Some(ended),
+        };
+        match self.client.reconnect() {
+            Ok(()) => None,
+            // Its process is replaced by another.
+            Err(SequencerServiceError::Switch(SequencerSetUpError::Lane(
+                LaneError::Controller(AskError::NoAnswer) | LaneError::NoNode(_),
+            ))) => None,
+            Err(_) => Some(Err(error)),
+        }
+    }
+
+    fn advance(&mut self) -> Option<Result<Range<u64>, SequencerServiceError>> {
+        if self.ticket.is_none() {
+            match self.client.begin(self.count) {
+                Ok(ticket) => self.ticket = Some(ticket),
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
         self.client.collect();
         let mut done = self.client.done.iter();
         let at = done.position(|done| Some(done.ticket) == self.ticket)?;
         self.ticket = None;
-        self.client.done.remove(at)
+        let done = self.client.done.remove(at)?;
+        Some(done.result.map_err(SequencerServiceError::from))
     }
 }
 

@@ -40,6 +40,8 @@ impl Running {
         let process = SwitchProcess::new(SwitchOptions {
             config: config.clone(),
             listen: None,
+            is_standby: false,
+            elector: None,
         });
         let process = process.expect("the switch can be started");
         let stop: Arc<AtomicBool> = Arc::default();
