@@ -56,6 +56,9 @@ pub struct SwitchArgs {
     /// Run as the standby
     #[arg(long)]
     pub standby: bool,
+    /// Where etcd is reached, instead of at hosted.etcd
+    #[arg(long, value_name = "URL", hide = true)]
+    pub etcd: Option<String>,
     /// Write what the switch sees, before and after, to a pcapng file
     #[arg(long, value_name = "FILE.pcapng")]
     pub capture: Option<PathBuf>,

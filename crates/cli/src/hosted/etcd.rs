@@ -12,6 +12,12 @@ use std::process::Command;
 /// The name of the process.
 pub const NAME: &str = "etcd";
 
+/// Whether etcd is installed.
+pub fn is_installed() -> bool {
+    let version = Command::new("etcd").arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
 /// The address of the first URL in `hosted.etcd`.
 ///
 /// # Errors

@@ -34,7 +34,10 @@ fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Spe
 /// # Errors
 /// An invalid configuration, missing keys, an address in use, another switch in the same folder.
 pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.hosted_process()?;
+    let mut config = globals.hosted_process()?;
+    if let (Some(url), Some(hosted)) = (&args.etcd, &mut config.hosted) {
+        hosted.etcd = vec![url.clone()];
+    }
     let options = SwitchOptions {
         config: config.clone(),
         listen: args.listen,

@@ -18,6 +18,7 @@ pub(crate) mod hosted;
 pub mod nearest;
 mod node;
 mod sections;
+mod standby;
 mod store;
 mod syntax;
 mod topology;
@@ -31,12 +32,13 @@ pub use check::ConfigError;
 pub use faults::{FaultSection, NodeFaults};
 pub use guest::GuestConfig;
 pub use host::HostConfig;
-pub use hosted::{HostedSection, LinkKind, SecurityKind, StandbySection, SwitchPlace};
+pub use hosted::{HostedSection, LinkKind, SecurityKind};
 pub use node::{Endianness, NodeConfig, Role};
 pub use sections::{
     BudgetName, CheckPolicy, FlowSection, IcrcMethod, LinkSection, NicSection, SwitchSection,
     TransferSection,
 };
+pub use standby::{StandbySection, SwitchPlace};
 pub use store::{Medium, StoreConfig, StoreError};
 pub use topology::{TopologyName, index_config};
 

@@ -5,6 +5,7 @@
 //! controller. Every request has one reply, in order, so that messages need no numbers.
 
 use super::HostedFlow;
+use super::seal::Seal;
 use crate::config::LinkKind;
 use crate::statistics::RackStatistics;
 use rackweave_base::{NodeId, Qpn, Rkey};
@@ -12,7 +13,7 @@ use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_controller::{
     PairError, PairRequest, RegionName, RegionPurpose, TargetReply, TargetRequest,
 };
-use rackweave_link::udp::{SealKeys, Token};
+use rackweave_link::udp::Token;
 use rackweave_target::TargetError;
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
@@ -95,31 +96,6 @@ pub(super) enum MemberReply {
     /// `None` if there is no such host.
     MtuToHost(Option<Mtu>),
     Called(Result<Value, String>),
-}
-
-/// Keys of the authentication codes in packets.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Seal {
-    sending: [u8; 16],
-    receiving: [u8; 16],
-}
-
-impl std::fmt::Debug for Seal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seal(..)")
-    }
-}
-
-impl From<SealKeys> for Seal {
-    fn from(SealKeys { sending, receiving }: SealKeys) -> Self {
-        Self { sending, receiving }
-    }
-}
-
-impl From<Seal> for SealKeys {
-    fn from(Seal { sending, receiving }: Seal) -> Self {
-        Self { sending, receiving }
-    }
 }
 
 /// The controller's requests to a node.

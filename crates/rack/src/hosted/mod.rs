@@ -29,6 +29,7 @@ mod node;
 mod ports;
 mod pump;
 mod runtime;
+mod seal;
 mod services;
 mod serving;
 mod switch;

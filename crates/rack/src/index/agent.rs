@@ -86,6 +86,10 @@ impl Agent for IndexAgent {
 
     const NAME: &'static str = "index";
 
+    fn is_first((_, request): &Self::Request) -> bool {
+        matches!(request, EndpointRequest::Start(_))
+    }
+
     fn act(
         &self,
         rack: &Rack,

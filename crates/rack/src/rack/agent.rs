@@ -29,6 +29,12 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// within this time when another switch process has started.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
+/// A process offers its agents within this time after it has joined.
+const OFFERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often that is checked.
+const OFFERED_LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// The user in requests that do not leave the process.
 pub(crate) const OWN: &str = "";
 
@@ -43,6 +49,10 @@ pub(crate) trait Agent: Default + Send + Sync + 'static {
 
     /// The part of its name before that of the node.
     const NAME: &'static str;
+
+    /// Whether a request makes something, and so may be the first one to a process that has just
+    /// joined.
+    fn is_first(request: &Self::Request) -> bool;
 
     /// Executes a request of a user.
     fn act(
@@ -135,6 +145,13 @@ impl Rack {
         let config = self.config().node.get(usize::from(node.0));
         let config = config.ok_or(AgentError::NoNode(node))?;
         let name = name_of::<A>(&config.name);
+        let begun = Instant::now();
+        while A::is_first(&request)
+            && self.has_name(&name) == Some(false)
+            && begun.elapsed() < OFFERED_WITHIN
+        {
+            std::thread::sleep(OFFERED_LOOK_EVERY);
+        }
         let asked = || -> Result<A::Reply, ProcessError> {
             let user = self.user()?;
             let body = serde_json::to_value(Addressed { user, request }).map_err(refused)?;

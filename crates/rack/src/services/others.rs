@@ -62,10 +62,11 @@ impl Drop for OthersServed {
 
 /// Offers the agents of this process.
 pub(crate) fn offer(rack: &Rack) -> Result<(), ProcessError> {
-    rack.offer_agent::<IndexAgent>()?;
-    rack.offer_agent::<SequencerAgent>()?;
+    // Others may ask as soon as they are offered.
     rack.set_serves_others(true);
-    Ok(())
+    let offered = rack.offer_agent::<IndexAgent>();
+    let offered = offered.and_then(|()| rack.offer_agent::<SequencerAgent>());
+    offered.inspect_err(|_| rack.set_serves_others(false))
 }
 
 /// Everything that other processes have made here.

@@ -205,6 +205,8 @@ pub enum SequencerEvent {
     Made(u32, u64),
     /// So many numbers are requested from it.
     Asked(u32, u64),
+    /// The call asks again: it may not get what it has asked for before.
+    Repeated,
     Got(u64, u64),
     Failed,
 }

@@ -23,6 +23,7 @@ mod running;
 
 use super::args::ChaosArgs;
 use crate::globals::Globals;
+use crate::hosted::etcd;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
@@ -80,13 +81,14 @@ pub fn run(
         .filter(|_| template.is_some());
     let count = seeds.end - seeds.start;
     let mut report = CampaignReport::new(seeds.start, count, config_file, args.faults);
+    let has_etcd = etcd::is_installed();
     let mut progress = Progress::new(globals, "chaos hosted");
     for seed in seeds {
         let is_over = args.fail_fast && report.seeds_failed > 0;
         if is_over || globals.interrupt.is_set() {
             break;
         }
-        let mut plan = HostedPlan::new(seed, template);
+        let mut plan = HostedPlan::new(seed, template, has_etcd);
         if let Some(most) = args.faults {
             plan.faults.truncate(most as usize);
         }
@@ -106,7 +108,7 @@ fn run_seed(
 ) -> Result<SeedReport, CliError> {
     let seed = plan.seed;
     let mut report = SeedReport::new(plan);
-    let mut running = HostedRackRun::start(&plan.config, seed)?;
+    let mut running = HostedRackRun::start(plan)?;
     await_whole(&mut running, &mut report, globals)?;
     let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
     let orders = running.orders.clone();
@@ -124,6 +126,7 @@ fn run_seed(
         report.violations.push(text.into());
     }
     acted?;
+    report.count("takeovers", running.takeovers);
     let (violations, last_words) = running.finish()?;
     report.violations.extend(violations);
     report.last_words = last_words;
@@ -203,6 +206,7 @@ fn act(
         }
         sleep(fault.after, running)?;
         let Fault { victim, deed, .. } = *fault;
+        running.aim(victim);
         match deed {
             Deed::Kill(absent) => {
                 match victim {
@@ -253,7 +257,13 @@ fn act(
                 report.count("slow_nodes", 1);
             }
         }
-        report.count("switch_faults", u64::from(victim == Victim::Switch));
+        for (name, of) in [
+            ("switch_faults", Victim::Switch),
+            ("standby_faults", Victim::Standby),
+            ("etcd_faults", Victim::Etcd),
+        ] {
+            report.count(name, u64::from(victim == of));
+        }
         let is_program = matches!(victim, Victim::Program(_));
         report.count("program_faults", u64::from(is_program));
     }

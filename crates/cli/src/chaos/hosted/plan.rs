@@ -23,6 +23,12 @@ const GAP_MS: (u64, u64) = (50, 700);
 /// Milliseconds for which a process is stopped or cut off: from unnoticed to declared dead.
 const STOP_MS: (u64, u64) = (50, 2200);
 
+/// The same for a leader that etcd may replace meanwhile, and for etcd.
+const LEADER_STOP_MS: (u64, u64) = (50, 6000);
+
+/// Milliseconds after which etcd elects another leader.
+const LEASE_MS: u64 = 1000;
+
 /// Milliseconds for which a program is stopped unnoticed.
 const PAUSE_MS: (u64, u64) = (20, DEAD_AFTER_MS / 2);
 
@@ -45,11 +51,26 @@ const TLS_EVERY: u64 = 4;
 /// Packet loss probability, on some of the racks whose links may lose packets.
 const LOSS: f64 = 0.005;
 
+/// How the switch process that leads is elected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Election {
+    /// There is only one.
+    Alone,
+    /// By the lock on a file: it has a standby.
+    Lock,
+    /// By etcd: it has a standby.
+    Etcd,
+}
+
 /// The target of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victim {
-    /// The switch's process.
+    /// The switch's process that leads.
     Switch,
+    /// The other one.
+    Standby,
+    /// The etcd server.
+    Etcd,
     /// A node's process.
     Node(usize),
     /// A program.
@@ -63,7 +84,7 @@ pub enum Deed {
     Kill(Duration),
     /// SIGSTOP, and SIGCONT after this time.
     Stop(Duration),
-    /// Cut off from the controller for this time.
+    /// Cut off from the controller for this time; the switch's process: from etcd.
     Cut(Duration),
     /// Told to end, and restarted after this time.
     Restart(Duration),
@@ -99,30 +120,60 @@ pub struct HostedPlan {
     pub seed: u64,
     /// The configuration without folder and addresses, which every run chooses anew.
     pub config: RackConfig,
+    pub election: Election,
     pub faults: Vec<Fault>,
 }
 
 impl HostedPlan {
-    /// The plan of a seed. A `template` determines links and security.
-    pub fn new(seed: u64, template: Option<&RackConfig>) -> Self {
+    /// The plan of a seed. A `template` determines links, security and the standby.
+    pub fn new(seed: u64, template: Option<&RackConfig>, has_etcd: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let mut config = match template {
-            Some(template) => template.clone(),
-            None => drawn(seed, &mut rng.fork("rack")),
+        let (mut config, mut election) = match template {
+            Some(template) => (template.clone(), Election::of(&template.hosted())),
+            None => {
+                let elections = [Election::Alone, Election::Lock, Election::Etcd];
+                let election = *rng.fork("election").pick(&elections);
+                (drawn(seed, &mut rng.fork("rack")), election)
+            }
         };
+        if election == Election::Etcd && !has_etcd {
+            election = Election::Lock;
+        }
         config.hosted = Some(HostedSection {
             heartbeat_ms: HEARTBEAT_MS,
             dead_after_ms: DEAD_AFTER_MS,
+            lease_ms: LEASE_MS,
             ..config.hosted()
         });
         let mut rng = rng.fork("faults");
         let count = rng.between(1, FAULTS_MAX);
         let nodes = config.residents().count() as u64;
-        let faults = (0..count).map(|_| Fault::drawn(&mut rng, nodes)).collect();
+        let drawn = (0..count).map(|_| Fault::drawn(&mut rng, nodes, election));
         Self {
             seed,
             config,
-            faults,
+            election,
+            faults: drawn.collect(),
+        }
+    }
+}
+
+impl Election {
+    fn of(hosted: &HostedSection) -> Self {
+        match &hosted.standby {
+            None => Self::Alone,
+            Some(_) if hosted.etcd.is_empty() => Self::Lock,
+            Some(_) => Self::Etcd,
+        }
+    }
+
+    /// The processes that are victims beside nodes and programs. The leader is one most often.
+    fn victims(self) -> &'static [Victim] {
+        use Victim::{Etcd, Standby, Switch};
+        match self {
+            Self::Alone => &[Switch],
+            Self::Lock => &[Switch, Switch, Standby],
+            Self::Etcd => &[Switch, Switch, Switch, Standby, Etcd],
         }
     }
 }
@@ -148,14 +199,14 @@ fn drawn(seed: u64, rng: &mut Rng) -> RackConfig {
 }
 
 impl Fault {
-    fn drawn(rng: &mut Rng, nodes: u64) -> Self {
+    fn drawn(rng: &mut Rng, nodes: u64, election: Election) -> Self {
         let mut span = |(low, high)| Duration::from_millis(rng.between(low, high));
         let (after, stopped, absent) = (span(GAP_MS), span(STOP_MS), span(ABSENT_MS));
-        let slow = span(SLOW_MS);
+        let (slow, leader_stopped) = (span(SLOW_MS), span(LEADER_STOP_MS));
         let (pause, others) = (span(PAUSE_MS), nodes.div_ceil(2));
         let victim = match rng.below(2 * nodes + others) {
             at if at < nodes => Victim::Node(at as usize),
-            at if at < nodes + others => Victim::Switch,
+            at if at < nodes + others => *rng.pick(election.victims()),
             _ => Victim::Program(rng.below(PROGRAMS.into()) as u16),
         };
         let deed = match victim {
@@ -177,12 +228,24 @@ impl Fault {
                 Deed::Cut(stopped),
                 Deed::Restart(absent),
             ]),
+            Victim::Switch if election == Election::Etcd => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Stop(leader_stopped),
+                Deed::Cut(leader_stopped),
+                Deed::Restart(absent),
+            ]),
             Victim::Switch => *rng.pick(&[
                 Deed::Kill(absent),
                 Deed::Kill(absent),
                 Deed::Stop(stopped),
                 Deed::Restart(absent),
             ]),
+            Victim::Standby => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Stop(leader_stopped),
+                Deed::Restart(absent),
+            ]),
+            Victim::Etcd => *rng.pick(&[Deed::Kill(absent), Deed::Stop(leader_stopped)]),
         };
         Self {
             after,
@@ -209,6 +272,11 @@ impl fmt::Display for HostedPlan {
             write!(f, " with faults")?;
         }
         write!(f, ", {security}")?;
+        match self.election {
+            Election::Alone => {}
+            Election::Lock => write!(f, ", a standby")?,
+            Election::Etcd => write!(f, ", a standby by etcd")?,
+        }
         for Fault {
             after,
             victim,
@@ -218,6 +286,8 @@ impl fmt::Display for HostedPlan {
             let name = |at: usize| self.config.node[at].name.as_str();
             let whom = match *victim {
                 Victim::Switch => "the switch".to_owned(),
+                Victim::Standby => "the standby".to_owned(),
+                Victim::Etcd => "etcd".to_owned(),
                 Victim::Node(at) => name(at).to_owned(),
                 Victim::Program(at) => program_name(at),
             };
@@ -250,9 +320,9 @@ mod tests {
 
     #[test]
     fn a_seed_has_one_plan_and_seeds_differ() {
-        let text = |seed| HostedPlan::new(seed, None).to_string();
+        let text = |seed| HostedPlan::new(seed, None, true).to_string();
         assert_eq!(text(3), text(3));
-        let plans: std::collections::BTreeSet<_> = (0..30).map(text).collect();
+        let plans: std::collections::BTreeSet<_> = (0..100).map(text).collect();
         assert!(plans.len() > 15, "{plans:?}");
         for word in [
             "shared-memory",
@@ -265,6 +335,9 @@ mod tests {
             "stall",
             "slow",
             "the switch",
+            "the standby",
+            "cut off the switch",
+            "stop etcd",
             "program",
             "freeze",
             "TLS",
@@ -275,7 +348,7 @@ mod tests {
             );
         }
         for seed in 0..200 {
-            let plan = HostedPlan::new(seed, None);
+            let plan = HostedPlan::new(seed, None, true);
             plan.config.check().unwrap();
             for fault in plan.faults {
                 if let Deed::Stall(other) | Deed::Slow(other, _) = fault.deed {
@@ -291,7 +364,7 @@ mod tests {
         let text = "[hosted]\nlink = \"unix\"\nsecurity = \"plain\"\n";
         let template = RackConfig::parse(text, "rack.toml").unwrap();
         for seed in 0..20 {
-            let hosted = HostedPlan::new(seed, Some(&template)).config.hosted();
+            let hosted = HostedPlan::new(seed, Some(&template), true).config.hosted();
             assert_eq!(hosted.link, LinkKind::Unix);
             assert_eq!(hosted.security, SecurityKind::Plain);
         }

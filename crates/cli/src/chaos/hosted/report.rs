@@ -35,7 +35,7 @@ impl Slowest {
 /// Counts of one rack, or of all of them, by the report's names: what the checkers saw; faults, and
 /// how many of them affected the switch or programs; nodes that were stopped, and that were slow,
 /// while another joined.
-const COUNTS: [&str; 24] = [
+const COUNTS: [&str; 27] = [
     "pages_read",
     "pages_changed",
     "pages_lost",
@@ -59,6 +59,9 @@ const COUNTS: [&str; 24] = [
     "declared_dead",
     "stalls",
     "slow_nodes",
+    "standby_faults",
+    "etcd_faults",
+    "takeovers",
     "calls_failed",
 ];
 

@@ -1,45 +1,32 @@
 //! A hosted rack for one run: a folder, free ports, its processes and programs.
 
 mod programs;
+mod start;
 
 use super::cable::Cable;
-use super::journal::{CAMPAIGN, Event, Fault, Journal, Life};
+use super::journal::{Event, Fault, Journal, Life};
 use super::objects::Orders;
 use super::plan::{PROGRAMS, Victim};
-use super::program::{TRY_AGAIN, journal_of, place_of};
+use super::program::{TRY_AGAIN, place_of};
 use crate::hosted::child::Said;
+use crate::hosted::etcd;
 use crate::hosted::event::What;
-use crate::hosted::keygen;
 use crate::hosted::processes::{END_LIMIT, Processes};
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
-use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{HostedSection, Role, SecurityKind, StoreConfig};
 use rustix::process::Signal;
-use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::ops::Range;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Ports outside the system's ephemeral range: a node that connects to an absent switch must not
-/// connect to itself.
-const PORTS: Range<u16> = 20_000..32_000;
-
-/// Maximum number of ports that are tried.
-const PORTS_TRIED: u32 = 200;
 
 /// Maximum number of a process's last lines in a report.
 const WORDS_MAX: usize = 40;
 
 /// The output of a process that has ended is read within this time.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(50);
-
-/// Pages of the store.
-const STORE_PAGES: u64 = 256;
 
 /// A program's current process.
 struct Program {
@@ -50,13 +37,13 @@ struct Program {
     runs: bool,
 }
 
-/// What the switch's process does.
+/// What the leading process of the switch does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SwitchState {
     Runs,
-    /// It has died, and the next one has not been started.
+    /// It has died, and no other one leads.
     Dead,
-    /// It has been started, and restores what the one before has left.
+    /// It has begun to lead, and restores what the one before has left.
     Restores,
 }
 
@@ -68,8 +55,21 @@ pub struct HostedRackRun {
     pub orders: Arc<Orders>,
     seed: u64,
     processes: Processes,
-    /// The nodes' ways to the controller.
-    cables: Vec<Cable>,
+    /// The nodes' ways to the controllers.
+    cables: Vec<Vec<Cable>>,
+    /// The ways of the switch's processes to etcd.
+    to_etcd: Vec<Cable>,
+    /// The numbers of the switch's processes, and of etcd's.
+    switches: Vec<usize>,
+    etcd: Option<usize>,
+    /// The one that has begun to lead last.
+    leader: Option<usize>,
+    /// The one that a fault aims at.
+    aimed: usize,
+    /// Those that have ended because they lead no longer.
+    stepped_down: BTreeSet<usize>,
+    /// How many times a process has begun to lead after another one.
+    pub takeovers: u64,
     programs: Vec<Program>,
     /// Lives of programs so far.
     lives: Life,
@@ -81,79 +81,30 @@ pub struct HostedRackRun {
 }
 
 impl HostedRackRun {
-    /// Creates a folder for a rack of this configuration and starts its processes.
-    ///
-    /// # Errors
-    /// If the system has no resources for it.
-    pub fn start(config: &RackConfig, seed: u64) -> Result<Self, CliError> {
-        let failed = |what: &str, error: std::io::Error| CliError::run(format!("{what}: {error}"));
-        let name = format!("rackweave-chaos-{}-{seed}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| failed(&folder.display().to_string(), error))?;
-        let mut config = config.clone();
-        config.hosted = Some(HostedSection {
-            control: free_port()?,
-            listen: None,
-            udp: free_port()?,
-            keys: None,
-            directory: Some(folder.join("run")),
-            ..config.hosted()
-        });
-        config.node.iter_mut().for_each(|node| node.udp = None);
-        if let Some(&storage) = config.nodes_of(Role::Storage).first() {
-            let node = config.node[usize::from(storage.0)].name.clone();
-            let bytes = STORE_PAGES * u64::from(config.switch.page_size);
-            let store = StoreConfig::in_file("pages", node, folder.join("store"), bytes);
-            config.store = vec![store];
-        }
-        // What the processes read has places for guests.
-        let config = RackConfig::parse(&config.to_toml(), "rack.toml")?;
-        let hosted = config.hosted();
-        if hosted.security == SecurityKind::Tls {
-            keygen::make(&config, &hosted.keys(), LIFETIME)?;
-        }
-        let path = folder.join("rack.toml");
-        std::fs::write(&path, config.to_toml())
-            .map_err(|error| failed(&path.display().to_string(), error))?;
-        let journal = Journal::create(&journal_of(&folder, CAMPAIGN));
-        let journal = journal.map_err(|error| failed("the journal", error))?;
-        let mut processes = Processes::new(&config, Some(&path), &[]);
-        let cables = config.residents().map(|_| Cable::to(hosted.control));
-        let cables: Result<Vec<_>, _> = cables.collect();
-        let cables = cables.map_err(|error| failed("a node's way to the controller", error))?;
-        for (cable, at) in cables.iter().zip(1..) {
-            processes.add_argument(at, "--controller", cable.address);
-        }
-        let mut running = Self {
-            processes,
-            cables,
-            programs: Vec::new(),
-            lives: CAMPAIGN,
-            is_repaired: false,
-            switch: SwitchState::Runs,
-            journal: Arc::new(journal),
-            orders: Arc::default(),
-            seed,
-            config,
-            folder,
-            last_words: VecDeque::new(),
-            violations: Vec::new(),
-        };
-        for at in running.processes.all() {
-            running.processes.start(at)?;
-        }
-        Ok(running)
-    }
-
     /// Whether the switch's process runs and has restored the state of an earlier one.
     pub fn is_restored(&self) -> bool {
         self.switch == SwitchState::Runs
     }
 
+    /// Begins a fault: from now on its victim is the process that leads now, or the other one.
+    pub fn aim(&mut self, victim: Victim) {
+        let leader = self.leader.unwrap_or(0);
+        let others = self.switches.iter().filter(|&&at| at != leader);
+        self.aimed = match victim {
+            Victim::Standby => *others.last().unwrap_or(&leader),
+            _ => leader,
+        };
+    }
+
+    /// Whether a fault aims at the process that leads.
+    fn aims_at_leader(&self) -> bool {
+        self.leader == Some(self.aimed)
+    }
+
     fn place(&self, victim: Victim) -> usize {
         match victim {
-            Victim::Switch => 0,
+            Victim::Switch | Victim::Standby => self.aimed,
+            Victim::Etcd => self.etcd.expect("the plan has it"),
             Victim::Node(at) => at + 1,
             Victim::Program(program) => self.programs[usize::from(program)].at,
         }
@@ -164,10 +115,8 @@ impl HostedRackRun {
     /// # Errors
     /// If the system cannot start a process.
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
-        if victim == Victim::Switch {
-            self.hear(LAST_WORDS_WITHIN);
-            self.switch = SwitchState::Restores;
-        }
+        // What a process has said that has died is not taken for what the next one says.
+        self.hear(LAST_WORDS_WITHIN);
         match victim {
             Victim::Program(program) => self.start_program(program),
             _ => self.processes.start(self.place(victim)).map(drop),
@@ -187,12 +136,16 @@ impl HostedRackRun {
         }
     }
 
-    /// Cuts a node off from the controller, or mends that.
+    /// Cuts a node off from the controllers, or a switch's process from etcd, or mends that.
     pub fn cut(&self, victim: Victim, cut: bool) {
-        let Victim::Node(at) = victim else {
-            unreachable!("only nodes are cut off");
-        };
-        self.cables[at].cut(cut);
+        match victim {
+            Victim::Node(at) => self.cables[at].iter().for_each(|cable| cable.cut(cut)),
+            _ => {
+                let mut ways = self.switches.iter().zip(&self.to_etcd);
+                let way = ways.find(|(at, _)| **at == self.aimed);
+                way.into_iter().for_each(|(_, cable)| cable.cut(cut));
+            }
+        }
     }
 
     /// Ends a process in good order.
@@ -202,7 +155,7 @@ impl HostedRackRun {
     pub fn end(&mut self, victim: Victim) -> Result<(), CliError> {
         let at = self.place(victim);
         match victim {
-            Victim::Switch => self.end_places(at..at + 1),
+            Victim::Switch | Victim::Standby | Victim::Etcd => self.end_places(at..at + 1),
             Victim::Node(node) => {
                 self.end_places(at..at + 1)?;
                 self.left(NodeId(node as u16));
@@ -230,6 +183,10 @@ impl HostedRackRun {
                     self.start_program(number)?;
                     continue;
                 }
+                if self.stepped_down.remove(&at) {
+                    self.processes.start(at)?;
+                    continue;
+                }
                 let name = self.processes.name(at);
                 let last = self.last_words.back().map_or("", String::as_str);
                 let text = format!("{name} ended by itself, {status}; the last words: {last}");
@@ -243,7 +200,7 @@ impl HostedRackRun {
         for (name, said) in self.processes.hear(limit) {
             let text = match said {
                 Said::Event(event) => {
-                    self.heard(&event.what);
+                    self.heard(&name, &event.what);
                     event.what.to_string()
                 }
                 Said::Error(line) => {
@@ -266,13 +223,34 @@ impl HostedRackRun {
         left.insert(node);
     }
 
-    /// A node has died, or a program was declared dead.
-    fn heard(&mut self, what: &What) {
-        let is_restored = matches!(what, What::Restored { .. } | What::StateLeft { .. });
-        // What a switch process said that has died is of no interest.
-        if is_restored && self.switch == SwitchState::Restores {
-            self.switch = SwitchState::Runs;
-            self.journal.note(Event::Fault(Fault::Restored));
+    /// A process of the switch leads or does not, a node has died, or a program was declared dead.
+    fn heard(&mut self, name: &str, what: &What) {
+        let mut switches = self.switches.iter().copied();
+        let switch = switches.find(|&at| self.processes.name(at) == name);
+        let is_leader = switch.is_some() && switch == self.leader;
+        match what {
+            What::Listening { .. } => {
+                if self.leader.is_some() {
+                    self.switch_dies();
+                    self.switch = SwitchState::Restores;
+                    self.takeovers += 1;
+                }
+                self.leader = switch;
+            }
+            What::SteppedDown { .. } => {
+                self.stepped_down.extend(switch);
+                if is_leader {
+                    self.switch_dies();
+                }
+            }
+            // What a process said that has died is of no interest.
+            What::Restored { .. } | What::StateLeft { .. }
+                if is_leader && self.switch == SwitchState::Restores =>
+            {
+                self.switch = SwitchState::Runs;
+                self.journal.note(Event::Fault(Fault::Restored));
+            }
+            _ => {}
         }
         let (left, is_dead) = match what {
             // All leave a switch that ends in good order, and join the next one.
@@ -299,18 +277,31 @@ impl HostedRackRun {
         }
     }
 
+    /// Records that the process that leads dies, unless that is known.
+    fn switch_dies(&mut self) {
+        if self.switch != SwitchState::Dead {
+            self.switch = SwitchState::Dead;
+            self.journal.note(Event::Fault(Fault::SwitchDies));
+        }
+    }
+
     /// The process ids of the nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
         self.processes.node_pids()
     }
 
     /// Ends these processes; one that must be killed is a violation.
-    fn end_places(&mut self, range: Range<usize>) -> Result<(), CliError> {
-        let ends = self.processes.end(range)?;
+    fn end_places(
+        &mut self,
+        places: impl IntoIterator<Item = usize, IntoIter: Clone>,
+    ) -> Result<(), CliError> {
+        let ends = self.processes.end(places)?;
         self.hear(Duration::from_millis(20));
         for (name, end) in ends {
             match end {
                 Some(status) if status.success() => {}
+                // It ends by the signal that requests it.
+                Some(_) if name == etcd::NAME => {}
                 Some(status) => {
                     let text = format!("{name} was requested to end and ended with {status}");
                     self.violations.push(text);
@@ -332,8 +323,11 @@ impl HostedRackRun {
     /// Errors of the system.
     pub fn finish(&mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
         self.look()?;
-        self.end_places(1..self.processes.all().end)?;
-        self.end_places(0..1)?;
+        let (switches, etcd) = (self.switches.clone(), self.etcd);
+        let others = self.processes.all().filter(|at| !switches.contains(at));
+        self.end_places(others.filter(|&at| Some(at) != etcd).collect::<Vec<_>>())?;
+        self.end_places(switches)?;
+        self.end_places(etcd)?;
         let hosted = self.config.hosted();
         if let Err(error) = TcpListener::bind(hosted.control) {
             let text = format!("{} is not free after the end: {error}", hosted.control);
@@ -356,20 +350,4 @@ impl Drop for HostedRackRun {
         self.processes.all().for_each(|at| self.processes.kill(at));
         let _ = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-/// An unused loopback address, for TCP and for UDP.
-fn free_port() -> Result<SocketAddr, CliError> {
-    for _ in 0..PORTS_TRIED {
-        let random = RandomState::new().build_hasher().finish();
-        let port = PORTS.start + (random % PORTS.len() as u64) as u16;
-        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
-            return Ok(at);
-        }
-    }
-    let Range { start, end } = PORTS;
-    Err(CliError::run(format!(
-        "no free port from {start} to {end} was found; end other programs that use them"
-    )))
 }

@@ -37,7 +37,7 @@ use shared::{NodeCore, NodeMachine};
 pub(super) use access::NodeAccessPoint;
 pub use jobs::{Job, Jobs, NoJobs};
 pub(super) use process::NodesProcess;
-pub(super) use serve::CONTROLLER_PATIENCE;
+pub(super) use serve::controller_patience;
 pub(super) use shared::KEEP_LIMIT;
 
 /// Interval between two attempts to join.
@@ -239,10 +239,11 @@ impl NodeProcess {
                     let link = self.link_kind();
                     watch(NodeEvent::Joined { link });
                     let serving = serve::Serving::new(&self.core, channel, cables);
-                    let dead_after = self.config.hosted().dead_after();
-                    let lost = serving.run(connection, dead_after, stop);
+                    let lost = serving.run(connection, &self.config.hosted(), stop);
                     self.core.disconnect();
                     lost_at = Some(std::time::Instant::now());
+                    // One that is stopped accepts connections, and answers none.
+                    place = places.next().expect("they are tried again and again");
                     if let Some(why) = lost {
                         watch(NodeEvent::Lost { why });
                     }

@@ -2,6 +2,7 @@
 
 use super::cables::CableMaker;
 use super::shared::{NodeCore, NodeMachine};
+use crate::config::HostedSection;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
@@ -17,7 +18,17 @@ use std::time::{Duration as Time, Instant};
 /// The controller is given this many times as long as a node to show a sign of life: if it is lost,
 /// everything stands still, and a switch process that was stopped for a while goes on where it was.
 /// One that dies closes its connections.
-pub(in crate::hosted) const CONTROLLER_PATIENCE: u32 = 3;
+const CONTROLLER_PATIENCE: u32 = 3;
+
+/// How long a node waits for a sign of life of the controller. If etcd elects the leader, one that
+/// is silent for longer than its lease has been replaced.
+pub(in crate::hosted) fn controller_patience(hosted: &HostedSection) -> Time {
+    let dead_after = hosted.dead_after();
+    match hosted.etcd.is_empty() {
+        true => CONTROLLER_PATIENCE * dead_after,
+        false => dead_after + hosted.lease(),
+    }
+}
 
 /// How often a thread that waits for a request checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
@@ -47,10 +58,10 @@ impl<'a> Serving<'a> {
     pub fn run(
         mut self,
         mut connection: Connection,
-        dead_after: Time,
+        hosted: &HostedSection,
         stop: &AtomicBool,
     ) -> Option<String> {
-        let silent_max = CONTROLLER_PATIENCE * dead_after;
+        let (dead_after, silent_max) = (hosted.dead_after(), controller_patience(hosted));
         let mut heard = Instant::now();
         let mut stopped_at = None;
         loop {

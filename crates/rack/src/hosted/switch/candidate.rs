@@ -23,12 +23,17 @@ use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_programs::Pipeline;
 use rackweave_switch::{Switch, SwitchConfig};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration as Time, Instant};
 
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
 
 /// Bytes of Ethernet payload in a VXLAN packet.
 const UDP_MTU: usize = rackweave_link::in_process::MTU;
+
+/// How long a standby waits before it first tries to become the leader: if both processes are
+/// started together, the other one leads.
+const PRECEDENCE: Time = Time::from_millis(500);
 
 /// A switch process that does not lead yet.
 pub(super) struct Candidate {
@@ -67,7 +72,12 @@ impl SwitchProcess {
         stop: &AtomicBool,
         waits: impl FnOnce(Option<ElectorError>),
     ) -> Result<Option<Self>, HostedError> {
+        let is_standby = options.is_standby;
         let candidate = Candidate::new(options)?;
+        let began = Instant::now();
+        while is_standby && began.elapsed() < PRECEDENCE && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(candidate.elector.campaign_every());
+        }
         let mut waits = Some(waits);
         while !stop.load(Ordering::Relaxed) {
             let campaign = candidate.elector.campaign();

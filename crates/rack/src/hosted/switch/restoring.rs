@@ -7,7 +7,7 @@
 
 use super::kept::Kept;
 use super::{SwitchCore, SwitchEvent};
-use crate::hosted::node::CONTROLLER_PATIENCE;
+use crate::hosted::node::controller_patience;
 use core::sync::atomic::Ordering;
 use rackweave_base::{KeyRng, NodeId};
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ impl SwitchCore {
     /// Restores the state of an earlier process, once its nodes are back.
     pub(super) fn restore(&self, kept: Kept, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let members: Vec<NodeId> = kept.rack.members.keys().map(|&node| NodeId(node)).collect();
-        let notice = CONTROLLER_PATIENCE * self.config.hosted().dead_after();
+        let notice = controller_patience(&self.config.hosted());
         self.wait_for_return(notice + RETURN_LIMIT);
         if self.is_stopped() {
             return;

@@ -160,7 +160,7 @@ fn pages_sequencers_flows_and_names_of_programs_outlive_the_switch_process() {
 }
 
 /// Replies of a program, in the middle of what a switch process asks it to restore its pages.
-const MIDWAY: u64 = 60;
+const MIDWAY: u64 = 14;
 
 #[test]
 fn a_switch_process_that_ends_while_it_restores_changes_nothing() {

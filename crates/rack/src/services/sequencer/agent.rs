@@ -92,6 +92,10 @@ impl Agent for SequencerAgent {
 
     const NAME: &'static str = "sequencers";
 
+    fn is_first((_, request): &Self::Request) -> bool {
+        matches!(request, SequencerRequest::Make(..))
+    }
+
     fn act(
         &self,
         rack: &Rack,

@@ -1,13 +1,13 @@
 //! One thread's connection to a sequencer.
 
-use super::{AttachedSequencer, SequencerService, SequencerServiceError};
+use super::{AttachedSequencer, NumberSource, SequencerService, SequencerServiceError};
 use crate::Node;
 use crate::services::{TIME_LIMIT, ready_within, wait_within};
 use core::ops::Range;
 use core::time::Duration;
 use rackweave_controller::ask::AskError;
 use rackweave_controller::{LaneError, SequencerSetUpError};
-use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, Ticket};
+use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, SequencerError, Ticket};
 use std::collections::{HashSet, VecDeque};
 
 /// One thread's connection to a sequencer, from one node. Numbers that are still requested when it
@@ -23,6 +23,7 @@ pub struct SequencerClient {
     /// Calls that were abandoned.
     given_up: HashSet<Ticket>,
     time_limit: Duration,
+    repeats: u64,
 }
 
 const THERE: &str = "a client has its machine until it is dropped";
@@ -36,6 +37,7 @@ impl SequencerClient {
             done: VecDeque::new(),
             given_up: HashSet::new(),
             time_limit: TIME_LIMIT,
+            repeats: 0,
         }
     }
 
@@ -118,6 +120,12 @@ impl SequencerClient {
         self.sequencer.attach(self.client.as_mut().expect(THERE))
     }
 
+    /// How many times a call has asked for other numbers because its connection broke. Each time,
+    /// those that it had asked for before may be a gap.
+    pub fn repeats(&self) -> u64 {
+        self.repeats
+    }
+
     /// Changes how long [`SequencerClient::next`] waits; it is [`TIME_LIMIT`] at first.
     pub fn set_time_limit(&mut self, limit: Duration) {
         self.time_limit = limit;
@@ -129,6 +137,20 @@ impl Drop for SequencerClient {
         if let Some(client) = self.client.take() {
             self.sequencer.release(client);
         }
+    }
+}
+
+impl SequencerService {
+    /// Whether a client that got this error can connect again: a sequencer in the switch outlives
+    /// a restart of the switch, others go with the process that has them.
+    fn may_reconnect(&self, error: &SequencerServiceError) -> bool {
+        use SequencerServiceError as Error;
+        let is_broken = matches!(
+            error,
+            Error::Failed(SequencerError::Broken(_) | SequencerError::Post(_))
+                | Error::Begin(BeginError::Broken(_))
+        );
+        is_broken && matches!(self.0.source, NumberSource::Switch(_))
     }
 }
 
@@ -156,6 +178,8 @@ impl<'a> Awaited<'a> {
             Err(error) if self.client.sequencer.may_reconnect(&error) => error,
             ended => return Some(ended),
         };
+        let is_lost = matches!(error, SequencerServiceError::Failed(_));
+        self.client.repeats += u64::from(is_lost);
         match self.client.reconnect() {
             Ok(()) => None,
             // Its process is replaced by another.

@@ -305,18 +305,6 @@ impl SequencerService {
             .on_node(client.node, |verbs| machine.close(verbs));
     }
 
-    /// Whether a client that got this error can connect again: a sequencer in the switch outlives
-    /// a restart of the switch, others go with the process that has them.
-    fn may_reconnect(&self, error: &SequencerServiceError) -> bool {
-        use SequencerServiceError as Error;
-        let is_broken = matches!(
-            error,
-            Error::Failed(SequencerError::Broken(_) | SequencerError::Post(_))
-                | Error::Begin(BeginError::Broken(_))
-        );
-        is_broken && matches!(self.0.source, NumberSource::Switch(_))
-    }
-
     /// Frees the resources at the other end.
     fn forget(&self, client: &mut AttachedSequencer) {
         let far = client.far.take();

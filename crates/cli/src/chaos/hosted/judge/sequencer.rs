@@ -12,7 +12,7 @@ const IN_SWITCH: u32 = 0;
 
 pub fn judge(journals: &Journals, report: &mut SeedReport) {
     let mut history = SequenceHistory::new();
-    let mut calls: BTreeMap<(Life, u32), (u32, CallId)> = BTreeMap::new();
+    let mut calls: BTreeMap<(Life, u32), (u32, CallId, u64)> = BTreeMap::new();
     let mut block = 0;
     let mut jumps = jumps(journals);
     for entry in &journals.0 {
@@ -27,10 +27,10 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
             }
             SequencerEvent::Asked(number, count) => {
                 let id = history.begin(*number, entry.life.into(), *count);
-                calls.insert(call, (*number, id));
+                calls.insert(call, (*number, id, *count));
             }
             SequencerEvent::Got(start, end) => {
-                if let Some((number, id)) = calls.remove(&call) {
+                if let Some((number, id, _)) = calls.remove(&call) {
                     // Numbers from behind a gap may be returned in another order.
                     let passed = |at: &u64| number == IN_SWITCH && *at <= *start;
                     while let Some(at) = jumps.first().copied().filter(passed) {
@@ -38,6 +38,12 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
                         history.went_on(IN_SWITCH, at, skipped_max(journals, block));
                     }
                     history.end(id, *start..*end);
+                }
+            }
+            // What it has asked for before, it never got.
+            SequencerEvent::Repeated => {
+                if let Some(&(number, _, count)) = calls.get(&call) {
+                    let _never_ends = history.begin(number, entry.life.into(), count);
                 }
             }
             SequencerEvent::Failed => _ = calls.remove(&call),

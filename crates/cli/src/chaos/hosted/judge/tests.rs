@@ -15,7 +15,7 @@ fn violations(events: &[(u64, Life, Event)]) -> Vec<String> {
         })
         .collect();
     entries.sort_by_key(|entry| entry.at);
-    let mut report = SeedReport::new(&HostedPlan::new(1, None));
+    let mut report = SeedReport::new(&HostedPlan::new(1, None, true));
     Journals(entries).judge(1, &mut report);
     report.violations
 }
@@ -179,4 +179,11 @@ fn no_number_is_handed_out_twice() {
     for wrong in [0, 1, 3] {
         assert!(!judge(wrong).is_empty(), "{wrong} is twice, or skips one");
     }
+    // A call that asked twice leaves a gap as large as its count, and no larger.
+    let repeated = |first| {
+        let again = event(2, 1, 1, SequencerEvent::Repeated);
+        violations(&[made.clone(), asked(1, 1), again, got(3, 1, first)])
+    };
+    expect_none(&repeated(2));
+    assert!(!repeated(3).is_empty());
 }

@@ -71,10 +71,12 @@ impl User {
         }
         let asked = SequencerEvent::Asked(sequencer_number(self.kind, self.generation), count);
         let call = program.journal.begin(|call| Event::Sequencer(call, asked));
-        let got = match &mut self.client {
-            Some(client) => client.next(count),
-            None => unreachable!("it was made above"),
-        };
+        let client = self.client.as_mut().expect("it was made above");
+        let before = client.repeats();
+        let got = client.next(count);
+        for _ in before..client.repeats() {
+            program.note(Event::Sequencer(call, SequencerEvent::Repeated));
+        }
         let event = match &got {
             Ok(range) => SequencerEvent::Got(range.start, range.end),
             Err(_) => SequencerEvent::Failed,

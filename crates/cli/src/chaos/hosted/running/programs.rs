@@ -3,7 +3,7 @@
 use super::super::journal::{CAMPAIGN, Event, Fault, Life};
 use super::super::plan::{PROGRAMS, Victim, program_name};
 use super::super::program::{COMMAND, done_file, journal_of, place_of};
-use super::{HostedRackRun, Program, SwitchState};
+use super::{HostedRackRun, Program};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
 use rackweave_rack::hosted::HostedRack;
@@ -111,11 +111,10 @@ impl HostedRackRun {
     /// Records what is about to be done to a process.
     pub fn note(&mut self, victim: Victim, is_death: bool) {
         let fault = match victim {
-            Victim::Switch if is_death => {
-                self.switch = SwitchState::Dead;
-                Fault::SwitchDies
-            }
-            Victim::Switch => Fault::SwitchStops,
+            Victim::Switch | Victim::Standby if !self.aims_at_leader() => return,
+            Victim::Switch | Victim::Standby if is_death => return self.switch_dies(),
+            Victim::Switch | Victim::Standby => Fault::SwitchStops,
+            Victim::Etcd => return,
             Victim::Node(at) => Fault::Node(at as u16),
             Victim::Program(number) => {
                 let program = &mut self.programs[usize::from(number)];
@@ -149,16 +148,15 @@ impl HostedRackRun {
     /// Errors of the system.
     pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), CliError> {
         let programs = range.start.into()..usize::from(range.end).min(self.programs.len());
-        let lives = self.programs[programs]
+        let lives = self.programs[programs.clone()]
             .iter()
             .filter(|program| program.runs);
         let lives: Vec<_> = lives.map(|program| program.life).collect();
         for life in lives {
             self.journal.note(Event::Fault(Fault::Ends(life)));
         }
-        let first = self.config.residents().count() + 1;
-        let places = first + usize::from(range.start)..first + usize::from(range.end);
-        self.end_places(places.start..places.end.min(self.processes.all().end))?;
+        let places = self.programs[programs].iter().map(|program| program.at);
+        self.end_places(places.collect::<Vec<_>>())?;
         range.for_each(|program| self.note(Victim::Program(program), true));
         Ok(())
     }
