@@ -22,7 +22,7 @@ pub struct StandbySection {
 pub struct SwitchPlace {
     /// The name of the process: `switch` or `standby`.
     pub name: &'static str,
-    /// The file name of the socket at which nodes fetch their ends of shared-memory links.
+    /// Names its sockets in the folder for sockets and locks.
     pub socket: &'static str,
     /// The address at which nodes and commands reach its controller.
     pub control: SocketAddr,
@@ -37,7 +37,7 @@ impl HostedSection {
     pub fn switch_places(&self) -> Vec<SwitchPlace> {
         let first = SwitchPlace {
             name: "switch",
-            socket: "switch.sock",
+            socket: "switch",
             control: self.control,
             listen: self.listen.unwrap_or(self.control),
             udp: self.udp,
@@ -46,7 +46,7 @@ impl HostedSection {
             name: "standby",
             // At one address only one of them runs, and nodes do not know which.
             socket: match standby.control {
-                Some(control) if control != self.control => "standby.sock",
+                Some(control) if control != self.control => "standby",
                 _ => first.socket,
             },
             control: standby.control.unwrap_or(self.control),

@@ -48,9 +48,9 @@ pub(super) struct NodeEnd {
 }
 
 /// The sockets of a Unix datagram link: the node's and the switch's.
-fn unix_paths(runtime: &Runtime, name: &str) -> (PathBuf, PathBuf) {
-    let path = |end: &str| runtime.path(&format!("{name}.{end}"));
-    (path("node"), path("switch"))
+fn unix_paths(place: &NodePlacement<'_>) -> (PathBuf, PathBuf) {
+    let path = |end: &str| place.runtime.path(&format!("{}.{end}", place.name()));
+    (path("node"), path(place.switch.socket))
 }
 
 fn trouble(kind: LinkKind, node: &str, problem: impl ToString) -> HostedError {
@@ -94,7 +94,7 @@ impl NodeEnd {
                 hub = Some(bound.map_err(|error| trouble(kind, &node.name, error))?);
             }
             LinkKind::Unix | LinkKind::Packet => {
-                let paths = unix_paths(place.runtime, &node.name);
+                let paths = unix_paths(place);
                 link = Some(open_alone(place, kind, paths, node.interface.as_deref())?);
             }
         }
@@ -200,7 +200,7 @@ pub(super) fn limit(channel: &UnixStream) -> std::io::Result<()> {
 
 /// Passes this node's memory to the switch, and gets the rings from it.
 fn attach(place: &NodePlacement<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
-    let path = place.runtime.path(place.switch.socket);
+    let path = place.runtime.handover(place.switch.socket);
     let channel = UnixStream::connect(&path).map_err(|error| {
         format!(
             "{}: {error}; shared memory needs the switch on this machine and the same \
@@ -247,7 +247,7 @@ fn open_alone(
 pub(super) fn open_switch_end(place: &NodePlacement<'_>) -> Result<Box<dyn Link>, HostedError> {
     let node = &place.config.node[usize::from(place.node.0)];
     let kind = node.link_kind(&place.config.hosted());
-    let (peer, own) = unix_paths(place.runtime, &node.name);
+    let (peer, own) = unix_paths(place);
     open_alone(place, kind, (own, peer), node.switch_interface.as_deref())
 }
 

@@ -76,10 +76,16 @@ impl Runtime {
         }
     }
 
+    /// The socket at which nodes fetch their ends of shared-memory links from the switch whose
+    /// sockets have this name.
+    pub fn handover(&self, socket: &str) -> PathBuf {
+        self.path(&format!("{socket}.sock"))
+    }
+
     /// Listens at the socket of this name, at which nodes fetch their ends of shared-memory links.
     /// The lock shows that no other switch does, so an existing socket is left over.
     pub fn listen(&self, _lock: &SwitchLock, socket: &str) -> Result<UnixListener, HostedError> {
-        let path = self.path(socket);
+        let path = self.handover(socket);
         let _ = std::fs::remove_file(&path);
         let listen = || {
             let listener = UnixListener::bind(&path)?;
@@ -105,12 +111,12 @@ mod tests {
         let lock = runtime.lock_switch("switch").unwrap();
         let error = runtime.lock_switch("switch").unwrap_err().to_string();
         assert!(error.contains("another switch"), "{error}");
-        drop(runtime.listen(&lock, "switch.sock").unwrap());
+        drop(runtime.listen(&lock, "switch").unwrap());
         // The socket file still exists, as after a kill.
-        assert!(runtime.path("switch.sock").exists());
+        assert!(runtime.handover("switch").exists());
         drop(lock);
         let lock = runtime.lock_switch("switch").unwrap();
-        runtime.listen(&lock, "switch.sock").unwrap();
+        runtime.listen(&lock, "switch").unwrap();
         std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
         Runtime::open(&folder).unwrap();
         assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o700);

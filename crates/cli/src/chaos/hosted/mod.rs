@@ -279,16 +279,20 @@ fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError>
     let was_member = running.is_member(program);
     running.halt(victim);
     let deadline = Instant::now() + WHOLE_LIMIT;
-    while was_member && running.is_member(program) && Instant::now() < deadline {
+    // A switch process that has just begun to lead waits for it.
+    let is_awaited =
+        |running: &mut HostedRackRun| running.is_member(program) || !running.is_restored();
+    while was_member && is_awaited(running) && Instant::now() < deadline {
         sleep(AGAIN_AFTER, running)?;
     }
     if was_member {
+        // It neither learns of its death nor joins anew.
+        running.cut(victim, true);
         running.signal(victim, Signal::CONT);
         sleep(ZOMBIE_FOR, running)?;
-        // It has joined anew by now, and dies a second time.
-        running.note(victim, true);
     }
     running.kill(victim);
+    running.cut(victim, false);
     Ok(was_member)
 }
 

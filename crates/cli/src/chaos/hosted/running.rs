@@ -55,8 +55,9 @@ pub struct HostedRackRun {
     pub orders: Arc<Orders>,
     seed: u64,
     processes: Processes,
-    /// The nodes' ways to the controllers.
+    /// The nodes' ways to the controllers, and the programs'.
     cables: Vec<Vec<Cable>>,
+    of_programs: Vec<Vec<Cable>>,
     /// The ways of the switch's processes to etcd.
     to_etcd: Vec<Cable>,
     /// The numbers of the switch's processes, and of etcd's.
@@ -136,10 +137,15 @@ impl HostedRackRun {
         }
     }
 
-    /// Cuts a node off from the controllers, or a switch's process from etcd, or mends that.
+    /// Cuts a node or a program off from the controllers, or a switch's process from etcd, or mends
+    /// that.
     pub fn cut(&self, victim: Victim, cut: bool) {
         match victim {
             Victim::Node(at) => self.cables[at].iter().for_each(|cable| cable.cut(cut)),
+            Victim::Program(at) => {
+                let cables = &self.of_programs[usize::from(at)];
+                cables.iter().for_each(|cable| cable.cut(cut));
+            }
             _ => {
                 let mut ways = self.switches.iter().zip(&self.to_etcd);
                 let way = ways.find(|(at, _)| **at == self.aimed);

@@ -152,9 +152,10 @@ impl Acceptor<'_> {
                     }
                     Err(error) => self.refuse(error.to_string()),
                 },
+                // It is about to join, or to join again: that is no event.
                 None => {
-                    let remedy = "join the rack first";
-                    turn_away(pending, refusal("no node of this name has joined", remedy));
+                    self.core.count_refused("not_joined");
+                    pending.refuse("no node of this name has joined", "join the rack first");
                 }
             },
             PURPOSE_NODE => match self.check_node(&hello) {

@@ -224,7 +224,7 @@ impl SwitchCore {
         let heartbeat = self.config.hosted().heartbeat();
         let mut seen = 0;
         let why = loop {
-            if self.is_stopped() {
+            if self.has_ended() {
                 // It rejoins when a switch is running again. An operation that needs it, such as
                 // the restoring of an earlier state, ends before: it would take the node for dead.
                 drop(self.controller.lock().expect("no holder panics"));
@@ -244,6 +244,8 @@ impl SwitchCore {
                     }
                 }
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
+                // This process has closed its connections.
+                Err(_) if self.has_ended() => break None,
                 Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
             if let Some(why) = self.unsaved.lock().expect("no holder panics").take() {
@@ -254,7 +256,7 @@ impl SwitchCore {
             seen = self.introductions.wait_for_change(seen, heartbeat);
         };
         member.cut();
-        if !self.is_stopped() {
+        if !self.has_ended() {
             self.lose(member);
         }
         let name = &self.config.node[usize::from(member.node.0)].name;

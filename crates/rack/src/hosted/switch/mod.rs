@@ -211,6 +211,11 @@ impl SwitchCore {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Whether it stops, or leads no longer.
+    fn has_ended(&self) -> bool {
+        self.is_stopped() || !self.term.leads()
+    }
+
     fn count_refused(&self, reason: &str) {
         let mut refused = self.refused.lock().expect("no holder panics");
         *refused.entry(reason.into()).or_default() += 1;
@@ -290,7 +295,7 @@ impl SwitchProcess {
             core.pump.stop();
         });
         // The lock is still held, so it is no other switch's.
-        let _ = std::fs::remove_file(core.runtime.path(core.place.socket));
+        let _ = std::fs::remove_file(core.runtime.handover(core.place.socket));
         if let Some(why) = core.term.lost() {
             watch(SwitchEvent::SteppedDown { why });
         }

@@ -3,6 +3,7 @@
 use super::super::journal::{CAMPAIGN, Event, Fault, Life};
 use super::super::plan::{PROGRAMS, Victim, program_name};
 use super::super::program::{COMMAND, done_file, journal_of, place_of};
+use super::start::config_of;
 use super::{HostedRackRun, Program};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
@@ -46,7 +47,7 @@ impl HostedRackRun {
     pub(super) fn start_program(&mut self, number: u16) -> Result<(), CliError> {
         self.lives += 1;
         let (life, at) = (self.lives, usize::from(number));
-        let path = self.folder.join("rack.toml");
+        let path = config_of(&self.folder, number);
         let mut recipe = Recipe::new(&program_name(number), &[COMMAND], Some(&path));
         for (name, value) in [
             ("--number", number.to_string()),

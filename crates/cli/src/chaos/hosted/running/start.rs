@@ -2,7 +2,7 @@
 
 use super::super::cable::Cable;
 use super::super::journal::{CAMPAIGN, Journal};
-use super::super::plan::{Election, HostedPlan};
+use super::super::plan::{Election, HostedPlan, PROGRAMS};
 use super::super::program::journal_of;
 use super::{HostedRackRun, SwitchState};
 use crate::hosted::child::Recipe;
@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Ports outside the system's ephemeral range: a node that connects to an absent switch must not
@@ -80,9 +81,17 @@ impl HostedRackRun {
         let no_cable = |error| failed("a way to the controller or to etcd", error);
         let mut controls: Vec<_> = hosted.switch_places().iter().map(|it| it.control).collect();
         controls.dedup();
-        let of_node = |_| controls.iter().map(|&control| Cable::to(control)).collect();
+        let ways = || controls.iter().map(|&control| Cable::to(control)).collect();
+        let (of_node, of_program) = (|_| ways(), |_| ways());
         let cables: Result<Vec<Vec<_>>, _> = config.residents().map(of_node).collect();
         let cables = cables.map_err(no_cable)?;
+        let of_programs: Result<Vec<Vec<_>>, _> = (0..PROGRAMS).map(of_program).collect();
+        let of_programs = of_programs.map_err(no_cable)?;
+        for (program, cables) in (0..).zip(&of_programs) {
+            let path = config_of(&folder, program);
+            std::fs::write(&path, through(&config, cables).to_toml())
+                .map_err(|error| failed(&path.display().to_string(), error))?;
+        }
         for (cables, at) in cables.iter().zip(1..) {
             for cable in cables {
                 processes.add_argument(at, "--controller", cable.address);
@@ -104,6 +113,7 @@ impl HostedRackRun {
         let mut running = Self {
             processes,
             cables,
+            of_programs,
             to_etcd,
             switches,
             etcd,
@@ -127,6 +137,25 @@ impl HostedRackRun {
             running.processes.start(at)?;
         }
         Ok(running)
+    }
+}
+
+/// The file with a program's configuration.
+pub(super) fn config_of(folder: &Path, program: u16) -> PathBuf {
+    folder.join(format!("program{program}.toml"))
+}
+
+/// A configuration in which these ways lead to the controllers.
+fn through(config: &RackConfig, cables: &[Cable]) -> RackConfig {
+    let mut hosted = config.hosted();
+    let mut ways = cables.iter().map(|cable| cable.address);
+    hosted.control = ways.next().expect("a rack has a controller");
+    if let (Some(standby), Some(way)) = (&mut hosted.standby, ways.next()) {
+        standby.control = Some(way);
+    }
+    RackConfig {
+        hosted: Some(hosted),
+        ..config.clone()
     }
 }
 
