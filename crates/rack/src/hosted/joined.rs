@@ -1,6 +1,5 @@
 //! A rack of processes, as seen by a program that is one or more of its nodes.
 
-use super::again::{dial, share};
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{NoJobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
 use super::services::Services;
@@ -163,8 +162,12 @@ impl JoinedRack {
         self.nodes[node] = Some(Joined::new(process, Some(thread)));
         let joined = wait_until_joined(&reported, std::time::Instant::now() + JOIN_LIMIT);
         // The controller admits this connection once it has admitted the node.
-        let dial_member = || dial(&self.config, name, PURPOSE_MEMBER, &self.stop);
-        let asking = joined.and_then(|()| dial_member());
+        let dialer = self.nodes[node]
+            .as_ref()
+            .expect("just entered")
+            .process
+            .dialer(&self.stop);
+        let asking = joined.and_then(|()| dialer.dial(PURPOSE_MEMBER));
         let place = &mut self.nodes[node];
         match asking {
             Ok(connection) => {
@@ -240,8 +243,7 @@ impl JoinedRack {
         let connection = match &mut *asking {
             Some(connection) => connection,
             none => {
-                let name = joined.process.name();
-                let dialed = dial(&self.config, name, PURPOSE_MEMBER, &self.stop);
+                let dialed = joined.process.dialer(&self.stop).dial(PURPOSE_MEMBER);
                 none.insert(dialed.map_err(|_| AskError::NoAnswer)?)
             }
         };
@@ -346,17 +348,10 @@ impl Backend for JoinedRack {
 
     fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
         let joined = self.first();
-        let (node, of) = (joined.process.node(), joined.process.name());
-        let (config, own_name) = (self.config.clone(), of.to_owned());
-        let stop = self.stop.clone();
-        let again = move |name: &str| {
-            // If it is taken meanwhile, callers reach whatever has it.
-            let _taken = share(&config, (&own_name, node), name, &stop);
-        };
-        let services = &joined.services;
-        services.add((&self.config, of), (name, service), &self.stop, again)?;
-        let shared = share(&self.config, (of, node), name, &self.stop);
-        shared.inspect_err(|_| services.remove(name))
+        let dialer = joined.process.dialer(&self.stop);
+        joined.services.add(&dialer, (name, service))?;
+        let shared = dialer.share(name);
+        shared.inspect_err(|_| joined.services.remove(name))
     }
 
     fn withdraw(&self, name: &str) {

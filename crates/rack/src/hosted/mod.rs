@@ -42,7 +42,7 @@ pub use node::{Job, Jobs, NoJobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 
 use crate::build::RackError;
-use crate::config::{HostedSection, RackConfig, SecurityKind, SwitchPlace};
+use crate::config::{HostedSection, LinkKind, RackConfig, SecurityKind, SwitchPlace};
 use rackweave_control::{Connection, ControlError, Identity, Introduction, KeyError, Security};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -159,6 +159,41 @@ pub enum HostedError {
 }
 
 impl HostedError {
+    /// Whether a later attempt to connect may succeed: the controller is starting, or ended
+    /// meanwhile.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Control(
+                ControlError::WrongKey { .. }
+                | ControlError::Revoked { .. }
+                | ControlError::Version { .. }
+                | ControlError::NotOurProtocol { .. }
+                | ControlError::PlainNotLoopback { .. },
+            ) => false,
+            Self::Control(_) | Self::NotRunning { .. } | Self::OldTerm { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The same for a node that wants to join. A name that is taken may be that of its predecessor,
+    /// whose death has not been detected yet.
+    fn may_pass_for_node(
+        &self,
+        taken_since: &mut Option<std::time::Instant>,
+        patience: Duration,
+    ) -> bool {
+        match self {
+            Self::Control(ControlError::Refused { .. }) => {
+                let now = std::time::Instant::now();
+                let since = *taken_since.get_or_insert(now);
+                self.is_taken() && now - since < patience
+            }
+            // The switch may be restarting: its socket does not exist yet, or no longer.
+            Self::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
+            error => error.may_pass(),
+        }
+    }
+
     /// Whether no controller answers at the address.
     fn is_absence(&self) -> bool {
         matches!(self, Self::NotRunning { .. })

@@ -4,11 +4,10 @@
 //! after the other. So a service may ask the controller while it answers.
 
 use super::HostedError;
-use super::again::dial;
+use super::again::Dialer;
 use super::messages::{PURPOSE_SERVER, ServiceCall};
-use crate::config::RackConfig;
 use crate::{NamedService, ProcessError};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use rackweave_control::Connection;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,11 +30,7 @@ pub(super) struct Services {
 /// What the thread needs.
 struct Serving {
     by_name: Arc<Mutex<ByName>>,
-    config: RackConfig,
-    node: String,
-    stop: Arc<AtomicBool>,
-    /// Gives names again, at a controller that does not know them.
-    share: Box<dyn Fn(&str) + Send>,
+    dialer: Dialer,
 }
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,30 +38,24 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Services {
-    /// Adds a service, before its name is known. `share` gives names to the services again when the
-    /// controller was lost.
+    /// Adds a service, before its name is known.
     ///
     /// # Errors
     /// If a service here has the name, or the controller cannot be reached.
     pub fn add(
         &self,
-        (config, node): (&RackConfig, &str),
+        dialer: &Dialer,
         (name, service): (&str, Arc<NamedService>),
-        stop: &Arc<AtomicBool>,
-        share: impl Fn(&str) + Send + 'static,
     ) -> Result<(), ProcessError> {
         let mut thread = held(&self.thread);
         if thread.is_none() {
-            let connection = dial(config, node, PURPOSE_SERVER, stop);
+            let connection = dialer.dial(PURPOSE_SERVER);
             let connection = connection.map_err(refused)?;
             let serving = Serving {
                 by_name: self.by_name.clone(),
-                config: config.clone(),
-                node: node.to_owned(),
-                stop: stop.clone(),
-                share: Box::new(share),
+                dialer: dialer.clone(),
             };
-            let named = std::thread::Builder::new().name(format!("services-{node}"));
+            let named = std::thread::Builder::new().name(format!("services-{}", dialer.name));
             let spawned = named.spawn(move || serving.run(connection));
             *thread = Some(spawned.map_err(refused)?);
         }
@@ -104,7 +93,7 @@ fn refused(error: impl std::fmt::Display) -> ProcessError {
 impl Serving {
     fn run(&self, first: Connection) {
         let mut connection = Some(first);
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.dialer.stop.load(Ordering::Relaxed) {
             let Some(open) = &mut connection else {
                 match self.dial_again() {
                     Ok(again) => connection = Some(again),
@@ -124,10 +113,12 @@ impl Serving {
     }
 
     fn dial_again(&self) -> Result<Connection, HostedError> {
-        let connection = dial(&self.config, &self.node, PURPOSE_SERVER, &self.stop)?;
+        let connection = self.dialer.dial(PURPOSE_SERVER)?;
         let names: Vec<String> = held(&self.by_name).keys().cloned().collect();
         for name in names {
-            (self.share)(&name);
+            // A controller that knows the name already says so. If it is taken meanwhile, callers
+            // reach whatever has it.
+            let _taken = self.dialer.share(&name);
         }
         Ok(connection)
     }

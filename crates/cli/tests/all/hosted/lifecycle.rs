@@ -246,7 +246,15 @@ fn a_campaign_of_one_seed_verifies_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(0), "{report:#}");
     assert_eq!(report["verified"], true, "{report:#}");
     assert!(report["items"].as_u64() > Some(0), "{report:#}");
-    let faults = ["kills", "stops", "restarts"].map(|what| report[what].as_u64().unwrap());
+    let faults = [
+        "program_faults",
+        "switch_faults",
+        "kills",
+        "stops",
+        "cuts",
+        "stalls",
+    ]
+    .map(|what| report[what].as_u64().unwrap());
     assert!(faults.iter().sum::<u64>() > 0, "{report:#}");
     assert!(started.elapsed() < 3 * LIMIT, "it hangs");
 }

@@ -61,7 +61,13 @@ fn leader(place: &RackFolder) -> String {
 fn a_standby_takes_over_every_system() {
     let place = RackFolder::of_all_systems("[hosted.standby]\n");
     let mut last = None;
-    every_system_goes_on(&place, &[], |up, _| {
+    every_system_goes_on(&place, &[], |up, round| {
+        // The one that was killed is back by then.
+        place.await_info("a standby", |_| {
+            let lines = up.lines();
+            let standing = lines.iter().filter(|line| line.contains("standing by"));
+            standing.count() as u64 > round
+        });
         let leader = leader(&place);
         assert_ne!(last.as_ref(), Some(&leader), "the other one took over");
         kill(up.child(&leader), Signal::KILL);

@@ -7,6 +7,7 @@ mod process;
 mod serve;
 mod shared;
 
+use super::again::Dialer;
 use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
@@ -21,7 +22,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Block, Instant, KeyRng, NodeId, Rkey};
-use rackweave_control::{Connection, ControlError, Introduction, Security};
+use rackweave_control::{Connection, Introduction, Security};
 use rackweave_link::rdma_mtu;
 use rackweave_nic::Nic;
 use rackweave_target::{Backend, Target, TargetConfig, TargetError};
@@ -45,6 +46,9 @@ const RETRY_AFTER: Time = Time::from_millis(250);
 
 /// The same for a node that has just lost the controller: a standby takes over within milliseconds.
 const RETRY_SOON: Time = Time::from_millis(10);
+
+/// The places of controllers are tried in turn.
+const AGAIN: &str = "they are tried again and again";
 
 /// For how long a node has just lost the controller.
 const SOON: Time = Time::from_secs(2);
@@ -176,6 +180,17 @@ impl NodeProcess {
         })
     }
 
+    /// What connects it again, unless `stop` is set.
+    pub(super) fn dialer(&self, stop: &Arc<AtomicBool>) -> Dialer {
+        Dialer {
+            config: self.config.clone(),
+            name: self.name().to_owned(),
+            node: self.node(),
+            stop: stop.clone(),
+            further: self.core.further.clone(),
+        }
+    }
+
     /// Its number.
     pub(super) fn node(&self) -> NodeId {
         self.core.id
@@ -226,7 +241,7 @@ impl NodeProcess {
     }
 
     fn belong(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
-        let mut is_reported = false;
+        let mut reported_at: Option<std::time::Instant> = None;
         let mut taken_since = None;
         let mut lost_at = None;
         let mut places = self.controllers.iter().cycle();
@@ -235,7 +250,7 @@ impl NodeProcess {
             self.core.keep_house();
             match self.join(place) {
                 Ok((connection, channel, cables)) => {
-                    (is_reported, taken_since) = (false, None);
+                    (reported_at, taken_since) = (None, None);
                     let link = self.link_kind();
                     watch(NodeEvent::Joined { link });
                     let serving = serve::Serving::new(&self.core, channel, cables);
@@ -243,7 +258,7 @@ impl NodeProcess {
                     self.core.disconnect();
                     lost_at = Some(std::time::Instant::now());
                     // One that is stopped accepts connections, and answers none.
-                    place = places.next().expect("they are tried again and again");
+                    place = places.next().expect(AGAIN);
                     if let Some(why) = lost {
                         watch(NodeEvent::Lost { why });
                     }
@@ -251,19 +266,23 @@ impl NodeProcess {
                 // A node that was requested to end need not have joined.
                 Err(_) if stop.load(Ordering::Relaxed) => break,
                 Err(error) => {
-                    let patience = match self.waits_for_name {
+                    // A node that has joined has its name, if an attempt failed that the switch
+                    // still counts.
+                    let patience = match self.waits_for_name || lost_at.is_some() {
                         true => 5 * self.config.hosted().dead_after(),
                         false => Time::ZERO,
                     };
-                    if !may_pass(&error, &mut taken_since, patience) {
+                    if !error.may_pass_for_node(&mut taken_since, patience) {
                         return Err(error);
                     }
-                    if is_reported {
+                    // The first failure is common, and attempts may follow closely.
+                    let at = reported_at.get_or_insert_with(std::time::Instant::now);
+                    if at.elapsed() >= RETRY_AFTER {
+                        reported_at = Some(std::time::Instant::now());
                         let why = error.to_string();
                         watch(NodeEvent::Waiting { why });
                     }
-                    is_reported = true;
-                    place = places.next().expect("they are tried again and again");
+                    place = places.next().expect(AGAIN);
                 }
             }
             let is_soon = lost_at.is_some_and(|at| at.elapsed() < SOON);
@@ -362,32 +381,5 @@ impl NodeProcess {
         let namespaces = namespaces.map_err(|error| HostedError::Store(error.to_string()))?;
         let target = TargetOptions::default().config(&self.config);
         Ok((!namespaces.is_empty()).then_some((target, namespaces)))
-    }
-}
-
-/// Whether a retry may succeed. A name that is taken may be that of this node's predecessor, whose
-/// death has not been detected yet.
-fn may_pass(
-    error: &HostedError,
-    taken_since: &mut Option<std::time::Instant>,
-    patience: Time,
-) -> bool {
-    match error {
-        HostedError::Control(ControlError::Refused { .. }) => {
-            let now = std::time::Instant::now();
-            let since = *taken_since.get_or_insert(now);
-            error.is_taken() && now - since < patience
-        }
-        HostedError::Control(
-            ControlError::WrongKey { .. }
-            | ControlError::Revoked { .. }
-            | ControlError::Version { .. }
-            | ControlError::NotOurProtocol { .. }
-            | ControlError::PlainNotLoopback { .. },
-        ) => false,
-        HostedError::Control(_) | HostedError::OldTerm { .. } => true,
-        // The switch may be restarting: its socket does not exist yet, or no longer.
-        HostedError::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
-        _ => false,
     }
 }

@@ -8,6 +8,7 @@
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
 use crate::hosted::HostedError;
+use crate::hosted::again::FurtherConnections;
 use crate::hosted::messages::NodeWelcome;
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
@@ -149,6 +150,8 @@ pub(in crate::hosted) struct NodeCore {
     pub incarnation: AtomicU64,
     /// The newest term of a controller that the node has met, unless it has kept nothing of it.
     epoch: AtomicU64,
+    /// Its further connections to the controller.
+    pub further: Arc<FurtherConnections>,
     loans: Mutex<Loans>,
     /// The byte order of its rings' words.
     order: ByteOrder,
@@ -174,6 +177,7 @@ impl NodeCore {
             identity: AtomicU64::new(0),
             incarnation: AtomicU64::new(KeyRng::system().next_u64()),
             epoch: AtomicU64::new(0),
+            further: Arc::default(),
             loans: Mutex::default(),
             order,
         }
@@ -282,6 +286,7 @@ impl NodeCore {
 
     /// Handles the loss of the controller: everything stands still, and is kept for a while.
     pub(super) fn disconnect(&self) {
+        self.further.close();
         let mut loans = self.loans();
         self.pump.relink(|machine| {
             machine.is_paused = true;
@@ -368,6 +373,8 @@ impl NodeCore {
         for rkey in rings {
             self.end_ring(Rkey(rkey));
         }
+        // The program's own queue pairs give up.
+        self.pump.with(|machine| machine.is_paused = false);
         self.pump.stop();
     }
 
