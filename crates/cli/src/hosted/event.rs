@@ -127,9 +127,14 @@ impl From<NodeEvent> for What {
 }
 
 impl What {
-    /// An event of the controller's state, in words; empty for any other.
+    /// An event of the controller's state, or of its election, in words; empty for any other.
     fn of_state(&self) -> String {
         match self {
+            What::StandsBy { why: None } => "standing by: another switch process leads".to_owned(),
+            What::StandsBy { why: Some(why) } => {
+                format!("standing by: no switch process can be elected: {why}")
+            }
+            What::SteppedDown { why } => format!("leads no longer: {why}"),
             What::Restored { absent } => {
                 let text = "restored the state of the earlier switch process";
                 match absent.is_empty() {
@@ -154,13 +159,6 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Listening { address } => write!(f, "listening at {address}"),
-            What::StandsBy { why: None } => {
-                f.write_str("standing by: another switch process leads")
-            }
-            What::StandsBy { why: Some(why) } => {
-                write!(f, "standing by: no switch process can be elected: {why}")
-            }
-            What::SteppedDown { why } => write!(f, "leads no longer: {why}"),
             What::NodeJoined { node, link } => write!(f, "{node} joined over {link}"),
             What::NodeLeft { node, why: None } => write!(f, "{node} left"),
             What::NodeLeft {
@@ -170,9 +168,11 @@ impl fmt::Display for What {
             What::StoresFailed { node, why } => {
                 write!(f, "the stores of {node} are missing: {why}")
             }
-            What::Restored { .. } | What::StateLeft { .. } | What::StateNotSaved { .. } => {
-                f.write_str(&self.of_state())
-            }
+            What::StandsBy { .. }
+            | What::SteppedDown { .. }
+            | What::Restored { .. }
+            | What::StateLeft { .. }
+            | What::StateNotSaved { .. } => f.write_str(&self.of_state()),
             What::Refused { why } => write!(f, "refused {why}"),
             What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
             What::Joined { link } => write!(f, "joined over {link}"),

@@ -299,8 +299,7 @@ requests! {
 
     /// Pages whose newest version was lost with a node.
     LostPages {} -> Result<Vec<LostPage>, AskError> = |services: controller, site| {
-        controller.forget_undone_losses(site);
-        Ok(controller.lost_pages().to_vec())
+        Ok(controller.remaining_losses(site).to_vec())
     };
 
     /// Reverts a lost page to its version in storage. Returns false if that is not possible.

@@ -25,11 +25,13 @@ pub struct PairRequest {
 }
 
 /// Why a node could not connect a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PairError {
     /// It could not make it.
+    #[error(transparent)]
     Make(QpError),
     /// It could not take a step.
+    #[error(transparent)]
     Modify(ModifyError),
 }
 

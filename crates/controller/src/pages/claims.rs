@@ -12,7 +12,7 @@
 //! If a node does not reply, its claims are unknown: all pages except those that others have
 //! latched are lost.
 
-use super::nvme;
+use super::{PagePool, nvme};
 use crate::{Controller, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{NodeId, Rkey};
@@ -50,6 +50,51 @@ pub(super) struct Survey {
     version: u64,
 }
 
+impl Survey {
+    /// Adds the claims and the open questions of a node. `None` if it does not reply.
+    fn ask(&mut self, site: &mut dyn Site, page_size: u32, pool: &PagePool) -> Option<()> {
+        let (node, rkey, frames) = (pool.node, pool.region.rkey, pool.frames);
+        let words = |frame| {
+            let doubt = control::doubt_at(page_size, frames, frame);
+            let version = doubt + control::DOUBT_VERSION_AT;
+            let state = control::state_at(page_size, frames, frame);
+            let page = u64::from(frame) * u64::from(page_size);
+            [version, doubt, state, page, page + 8]
+        };
+        let offsets: Vec<u64> = (0..frames).flat_map(words).collect();
+        let found = site.load_words(node, rkey, &offsets)?;
+        let (found, _) = found.as_chunks::<WORDS>();
+        for (frame, words) in (0..).zip(found) {
+            let [doubted, in_doubt, state, tag, version] = words.map(u64::from_le_bytes);
+            let in_doubt = PageId::from_tag(in_doubt).filter(|_| doubted != 0);
+            if let Some(page) = in_doubt {
+                let doubt = control::doubt_at(page_size, frames, frame);
+                let doubts = self.doubts.entry(page).or_default();
+                doubts.push((node, rkey, doubt));
+            }
+            let mut state = FrameState(state);
+            let Some(page) = PageId::from_tag(tag).filter(|_| state != FrameState::NOTHING) else {
+                continue;
+            };
+            let is_sure = state.is_latched() && !state.is_changed();
+            if !is_sure && in_doubt == Some(page) && version == doubted + 1 {
+                // The node is giving it the new number just now.
+                state = state.renumbered(doubted);
+            }
+            if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
+                || state.is_dirty() && !state.is_latched() && planted(Canary::PagesRebuiltOlder)
+            {
+                continue;
+            }
+            if is_sure || version == state.content_version() {
+                let claims = self.claims.entry(page).or_default();
+                claims.push(Claim { node, frame, state });
+            }
+        }
+        Some(())
+    }
+}
+
 impl Controller {
     /// Collects the claims of all nodes about their buffer frames.
     pub(super) fn survey(&self, site: &mut dyn Site, is_partial: bool) -> Survey {
@@ -71,64 +116,10 @@ impl Controller {
             );
         }
         fence(Ordering::SeqCst);
-        // A node may die after it was found alive.
-        let mut is_silent = false;
         for node in registry.nodes.iter().flatten() {
-            let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
-            let words = |frame| {
-                let doubt = control::doubt_at(page_size, frames, frame);
-                let page = u64::from(frame) * u64::from(page_size);
-                let state = control::state_at(page_size, frames, frame);
-                [
-                    doubt + control::DOUBT_VERSION_AT,
-                    doubt,
-                    state,
-                    page,
-                    page + 8,
-                ]
-            };
-            let offsets: Vec<u64> = (0..frames).flat_map(words).collect();
-            let Some(found) = site.load_words(id, rkey, &offsets) else {
-                is_silent = true;
-                continue;
-            };
-            let (found, _) = found.as_chunks::<WORDS>();
-            for (frame, words) in (0..).zip(found) {
-                let doubt = control::doubt_at(page_size, frames, frame);
-                let [doubted, in_doubt, state, tag, version] = words.map(u64::from_le_bytes);
-                let in_doubt = PageId::from_tag(in_doubt).filter(|_| doubted != 0);
-                if let Some(page) = in_doubt {
-                    let doubts = survey.doubts.entry(page).or_default();
-                    doubts.push((id, rkey, doubt));
-                }
-                let mut state = FrameState(state);
-                if state == FrameState::NOTHING {
-                    continue;
-                }
-                let Some(page) = PageId::from_tag(tag) else {
-                    continue;
-                };
-                let is_sure = state.is_latched() && !state.is_changed();
-                if !is_sure && in_doubt == Some(page) && version == doubted + 1 {
-                    // The node is giving it the new number just now.
-                    state = state.renumbered(doubted);
-                }
-                if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
-                    || state.is_dirty() && !state.is_latched() && planted(Canary::PagesRebuiltOlder)
-                {
-                    continue;
-                }
-                if is_sure || version == state.content_version() {
-                    let claims = survey.claims.entry(page).or_default();
-                    claims.push(Claim {
-                        node: id,
-                        frame,
-                        state,
-                    });
-                }
-            }
+            // A node may die after it was found alive.
+            survey.is_partial |= survey.ask(site, page_size, &node.pool).is_none();
         }
-        survey.is_partial |= is_silent;
         survey
     }
 

@@ -57,10 +57,16 @@ impl Controller {
         is_lost
     }
 
+    /// The same, after losses that were undone have been forgotten.
+    pub(crate) fn remaining_losses(&mut self, site: &mut dyn Site) -> &[LostPage] {
+        self.forget_undone_losses(site);
+        self.lost_pages()
+    }
+
     /// Forgets losses that were undone: a node that had such a page latched has published it. Call
     /// it before losses are reported, and before the directory is rebuilt: what has happened is no
     /// longer visible once the directory is lost and homes cannot be read.
-    pub(crate) fn forget_undone_losses(&mut self, site: &mut dyn Site) {
+    pub(super) fn forget_undone_losses(&mut self, site: &mut dyn Site) {
         let is_lost = |lost: &LostPage| {
             let state = self.page_state(site, lost.page);
             state.is_none_or(|state| state.place.is_lost())

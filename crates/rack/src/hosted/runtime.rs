@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(super) struct Runtime(PathBuf);
 
-/// Held by the one switch process of its name of a folder. The system releases it when the process ends,
-/// however it ends.
+/// Held by the one switch process of its name of a folder. The system releases it when the process
+/// ends, however it ends.
 #[derive(Debug)]
 pub(super) struct SwitchLock {
     _file: File,

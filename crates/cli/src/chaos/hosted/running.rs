@@ -90,9 +90,9 @@ impl HostedRackRun {
     /// Begins a fault: from now on its victim is the process that leads now, or the other one.
     pub fn aim(&mut self, victim: Victim) {
         let leader = self.leader.unwrap_or(0);
-        let others = self.switches.iter().filter(|&&at| at != leader);
+        let mut others = self.switches.iter().filter(|&&at| at != leader);
         self.aimed = match victim {
-            Victim::Standby => *others.last().unwrap_or(&leader),
+            Victim::Standby => *others.next().unwrap_or(&leader),
             _ => leader,
         };
     }

@@ -5,9 +5,10 @@ use super::shared::{NodeCore, NodeMachine};
 use crate::config::HostedSection;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_base::Qpn;
 use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
-use rackweave_controller::{PairError, RegionPurpose};
+use rackweave_controller::{PairError, PairRequest, RegionPurpose};
 use rackweave_link::shared_memory::handover;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqError, ModifyError, QpError, Verbs};
@@ -207,19 +208,7 @@ impl<'a> Serving<'a> {
                 core.loans().qps.extend(made.iter().copied());
                 NodeReply::Qp(made)
             }
-            NodeRequest::ConnectPairs(requests) => {
-                let connect = |nic: &mut Nic| {
-                    let pairs = requests.iter().map(|request| request.answer(nic));
-                    pairs.collect::<Vec<_>>()
-                };
-                let gone = || vec![Err(PairError::Make(QpError::NoAnswer)); requests.len()];
-                let pairs = self.nic(connect).unwrap_or_else(gone);
-                let made = requests.iter().zip(&pairs);
-                let made = made.filter(|(request, _)| request.qpn.is_none());
-                let made = made.filter_map(|(_, pair)| pair.ok());
-                core.loans().qps.extend(made);
-                NodeReply::Pairs(pairs)
-            }
+            NodeRequest::ConnectPairs(requests) => NodeReply::Pairs(self.connect_pairs(&requests)),
             NodeRequest::ModifyQp { qpn, modify } => {
                 let done = self.nic(|nic| nic.modify_qp(qpn, modify));
                 NodeReply::Modified(done.unwrap_or(Err(ModifyError::NoAnswer)))
@@ -254,6 +243,21 @@ impl<'a> Serving<'a> {
             }
             other => unreachable!("{other:?} is no verb"),
         }
+    }
+
+    /// Connects queue pairs to the switch.
+    fn connect_pairs(&self, requests: &[PairRequest]) -> Vec<Result<Qpn, PairError>> {
+        let connect = |nic: &mut Nic| {
+            let pairs = requests.iter().map(|request| request.answer(nic));
+            pairs.collect::<Vec<_>>()
+        };
+        let gone = || vec![Err(PairError::Make(QpError::NoAnswer)); requests.len()];
+        let pairs = self.nic(connect).unwrap_or_else(gone);
+        let made = requests.iter().zip(&pairs);
+        let made = made.filter(|(request, _)| request.qpn.is_none());
+        let made = made.filter_map(|(_, pair)| pair.ok());
+        self.core.loans().qps.extend(made);
+        pairs
     }
 
     /// Maps the memory of another node, which the switch passes on.

@@ -256,8 +256,7 @@ impl Acceptor<'_> {
         };
         let failed =
             |why: &dyn std::fmt::Display| self.refuse(format!("{name:?} at {from}: {why}"));
-        let end = self.end_of(&place, hello, from);
-        let end = match end {
+        let end = match self.end_of(&place, hello, from) {
             Ok(end) => end,
             Err(why) => {
                 failed(&why);

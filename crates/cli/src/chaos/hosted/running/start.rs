@@ -36,80 +36,47 @@ impl HostedRackRun {
     /// If the system has no resources for it.
     pub fn start(plan: &HostedPlan) -> Result<Self, CliError> {
         let seed = plan.seed;
-        let failed = |what: &str, error: std::io::Error| CliError::run(format!("{what}: {error}"));
         let name = format!("rackweave-chaos-{}-{seed}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder)
             .map_err(|error| failed(&folder.display().to_string(), error))?;
-        let mut config = plan.config.clone();
-        let is_apart = plan.election == Election::Etcd;
-        let standby = StandbySection {
-            control: is_apart.then(free_port).transpose()?,
-            udp: is_apart.then(free_port).transpose()?,
-            listen: None,
-        };
-        let etcd = is_apart.then(free_pair).transpose()?;
-        config.hosted = Some(HostedSection {
-            standby: (plan.election != Election::Alone).then_some(standby),
-            etcd: etcd.iter().map(|at| format!("http://{at}")).collect(),
-            control: free_port()?,
-            listen: None,
-            udp: free_port()?,
-            keys: None,
-            directory: Some(folder.join("run")),
-            ..config.hosted()
-        });
-        config.node.iter_mut().for_each(|node| node.udp = None);
-        if let Some(&storage) = config.nodes_of(Role::Storage).first() {
-            let node = config.node[usize::from(storage.0)].name.clone();
-            let bytes = STORE_PAGES * u64::from(config.switch.page_size);
-            let store = StoreConfig::in_file("pages", node, folder.join("store"), bytes);
-            config.store = vec![store];
-        }
-        // What the processes read has places for guests.
-        let config = RackConfig::parse(&config.to_toml(), "rack.toml")?;
+        let etcd = (plan.election == Election::Etcd)
+            .then(free_pair)
+            .transpose()?;
+        let config = placed(plan, &folder, etcd)?;
         let hosted = config.hosted();
         if hosted.security == SecurityKind::Tls {
             keygen::make(&config, &hosted.keys(), LIFETIME)?;
         }
         let path = folder.join("rack.toml");
-        std::fs::write(&path, config.to_toml())
-            .map_err(|error| failed(&path.display().to_string(), error))?;
+        write(&path, &config)?;
         let journal = Journal::create(&journal_of(&folder, CAMPAIGN));
         let journal = journal.map_err(|error| failed("the journal", error))?;
         let mut processes = Processes::new(&config, Some(&path), &[]);
-        let no_cable = |error| failed("a way to the controller or to etcd", error);
-        let mut controls: Vec<_> = hosted.switch_places().iter().map(|it| it.control).collect();
-        controls.dedup();
-        let ways = || controls.iter().map(|&control| Cable::to(control)).collect();
-        let (of_node, of_program) = (|_| ways(), |_| ways());
-        let cables: Result<Vec<Vec<_>>, _> = config.residents().map(of_node).collect();
-        let cables = cables.map_err(no_cable)?;
-        let of_programs: Result<Vec<Vec<_>>, _> = (0..PROGRAMS).map(of_program).collect();
-        let of_programs = of_programs.map_err(no_cable)?;
-        for (program, cables) in (0..).zip(&of_programs) {
-            let path = config_of(&folder, program);
-            std::fs::write(&path, through(&config, cables).to_toml())
-                .map_err(|error| failed(&path.display().to_string(), error))?;
-        }
+        let cables: Vec<_> = config
+            .residents()
+            .map(|_| ways(&config))
+            .collect::<Result<_, _>>()?;
         for (cables, at) in cables.iter().zip(1..) {
             for cable in cables {
                 processes.add_argument(at, "--controller", cable.address);
             }
         }
-        let switches: Vec<_> = processes
-            .all()
-            .filter(|at| !processes.nodes().contains(at))
-            .collect();
-        let to_etcd = etcd
-            .iter()
-            .flat_map(|&at| switches.iter().map(move |_| Cable::to(at)));
-        let to_etcd: Vec<_> = to_etcd.collect::<Result<_, _>>().map_err(no_cable)?;
-        for (cable, &at) in to_etcd.iter().zip(&switches) {
-            processes.add_argument(at, "--etcd", format!("http://{}", cable.address));
+        let of_programs = (0..PROGRAMS).map(|_| ways(&config));
+        let of_programs: Vec<_> = of_programs.collect::<Result<_, _>>()?;
+        for (program, cables) in (0..).zip(&of_programs) {
+            write(&config_of(&folder, program), &through(&config, cables))?;
         }
-        let etcd =
-            etcd.map(|_| processes.set(None, Recipe::new(etcd::NAME, &["etcd"], Some(&path))));
+        let nodes = processes.nodes();
+        let switches: Vec<_> = processes.all().filter(|at| !nodes.contains(at)).collect();
+        let mut to_etcd = Vec::new();
+        for (&at, etcd) in switches.iter().filter_map(|at| Some((at, etcd?))) {
+            let cable = cable(etcd)?;
+            processes.add_argument(at, "--etcd", format!("http://{}", cable.address));
+            to_etcd.push(cable);
+        }
+        let etcd = Recipe::new(etcd::NAME, &["etcd"], Some(&path));
+        let etcd = (!to_etcd.is_empty()).then(|| processes.set(None, etcd));
         let mut running = Self {
             processes,
             cables,
@@ -138,6 +105,60 @@ impl HostedRackRun {
         }
         Ok(running)
     }
+}
+
+fn failed(what: &str, error: std::io::Error) -> CliError {
+    CliError::run(format!("{what}: {error}"))
+}
+
+fn write(path: &Path, config: &RackConfig) -> Result<(), CliError> {
+    let written = std::fs::write(path, config.to_toml());
+    written.map_err(|error| failed(&path.display().to_string(), error))
+}
+
+/// The configuration of a plan in a folder, with free ports.
+fn placed(
+    plan: &HostedPlan,
+    folder: &Path,
+    etcd: Option<SocketAddr>,
+) -> Result<RackConfig, CliError> {
+    let mut config = plan.config.clone();
+    let standby = StandbySection {
+        control: etcd.map(|_| free_port()).transpose()?,
+        udp: etcd.map(|_| free_port()).transpose()?,
+        listen: None,
+    };
+    config.hosted = Some(HostedSection {
+        standby: (plan.election != Election::Alone).then_some(standby),
+        etcd: etcd.iter().map(|at| format!("http://{at}")).collect(),
+        control: free_port()?,
+        listen: None,
+        udp: free_port()?,
+        keys: None,
+        directory: Some(folder.join("run")),
+        ..config.hosted()
+    });
+    config.node.iter_mut().for_each(|node| node.udp = None);
+    if let Some(&storage) = config.nodes_of(Role::Storage).first() {
+        let node = config.node[usize::from(storage.0)].name.clone();
+        let bytes = STORE_PAGES * u64::from(config.switch.page_size);
+        let store = StoreConfig::in_file("pages", node, folder.join("store"), bytes);
+        config.store = vec![store];
+    }
+    // What the processes read has places for guests.
+    Ok(RackConfig::parse(&config.to_toml(), "rack.toml")?)
+}
+
+fn cable(to: SocketAddr) -> Result<Cable, CliError> {
+    Cable::to(to).map_err(|error| failed("a way to the controller or to etcd", error))
+}
+
+/// New ways to the controllers.
+fn ways(config: &RackConfig) -> Result<Vec<Cable>, CliError> {
+    let places = config.hosted().switch_places();
+    let mut controls: Vec<_> = places.iter().map(|place| place.control).collect();
+    controls.dedup();
+    controls.into_iter().map(cable).collect()
 }
 
 /// The file with a program's configuration.
