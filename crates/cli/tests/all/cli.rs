@@ -404,7 +404,7 @@ fn the_machine_is_measured() {
 fn the_list_names_every_test() {
     let value = json(&["perf", "list"]);
     assert_eq!(value["schema"], "rackweave/perf-list/1");
-    assert_eq!(value["tests"].as_array().map(Vec::len), Some(18));
+    assert_eq!(value["tests"].as_array().map(Vec::len), Some(19));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rackweave_rack::services::{
 };
 use rackweave_rack::{IndexNetworkSpec, Node, Rack};
 use rustix::process::Signal;
+use serde_json::Value;
 
 const ACCESSES: [Access; 3] = [Access::Rpc, Access::OneSided, Access::InNetwork];
 
@@ -73,6 +74,22 @@ fn a_standby_takes_over_every_system() {
         kill(up.child(&leader), Signal::KILL);
         last = Some(leader);
     });
+}
+
+#[test]
+fn a_takeover_is_measured() {
+    let place = RackFolder::of_all_systems("[hosted.standby]\n");
+    let up = place.start(&["up"]);
+    up.await_line("have joined");
+    up.await_line("standing by");
+    let output = place.run(&["perf", "failover", "-n", "1", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verified"], true, "{report:#}");
+    let systems = report["systems"].as_array().unwrap();
+    assert_eq!(systems.len(), 5);
+    let measured = |system: &Value| system["worst_ms"].as_f64() > Some(0.0);
+    assert!(systems.iter().all(measured), "{report:#}");
+    assert_eq!(place.info()["switch_process"], "standby");
 }
 
 /// Two processes believe that they lead, when one that was stopped continues.
