@@ -6,7 +6,7 @@ use super::cables::Cables;
 use super::introductions::Introductions;
 use super::kept::StoredState;
 use super::minder::{News, Reports};
-use super::term::Term;
+use super::term::{Resigns, Term};
 use super::{SWITCH_ORIGIN, SwitchCore, SwitchMachine, SwitchOptions, SwitchProcess, foreign};
 use crate::build::{self, Kind};
 use crate::config::{HostConfig, LinkKind, RackConfig, SwitchPlace};
@@ -159,7 +159,6 @@ impl Candidate {
         let (restoring, arenas): (_, Arenas) = state.begin_restoring(&left);
         let instance = state.rack.instance;
         state.set_services(&controller.service_state(), None);
-        let nodes = config.node.len();
         let news = Arc::new(News::default());
         let pump = SwitchMachine::pump(switch, &config, news.clone(), term.clone())?;
         let cables = Cables::new(config.allows_direct_cables());
@@ -176,10 +175,10 @@ impl Candidate {
             observed,
             news,
             reports: Reports::default(),
-            members: (0..nodes).map(|_| Mutex::new(None)).collect(),
+            members: config.node.iter().map(|_| Mutex::new(None)).collect(),
             hosts,
             claims: Mutex::default(),
-            joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            joins: config.node.iter().map(|_| AtomicU64::new(0)).collect(),
             instance: AtomicU64::new(instance),
             state: Mutex::new(state),
             unsaved: Mutex::default(),
@@ -198,6 +197,7 @@ impl Candidate {
         };
         core.enter_hosts(host_links)?;
         Ok(SwitchProcess {
+            _resigns: Resigns(core.term.clone()),
             core: Arc::new(core),
             listener,
             handovers,

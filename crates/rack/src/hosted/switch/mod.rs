@@ -177,11 +177,13 @@ struct Admitted {
 
 /// A switch's process.
 pub struct SwitchProcess {
-    pub(super) core: Arc<SwitchCore>,
     listener: Listener,
     handovers: UnixListener,
     /// What an earlier process has left, until it is restored, or why it cannot be used.
     left: Mutex<Result<Option<Kept>, String>>,
+    pub(super) core: Arc<SwitchCore>,
+    /// Dropped after all sockets: the next leader may listen at the same addresses.
+    _resigns: term::Resigns,
     _lock: SwitchLock,
 }
 
@@ -299,6 +301,5 @@ impl SwitchProcess {
         if let Some(why) = core.term.lost() {
             watch(SwitchEvent::SteppedDown { why });
         }
-        core.term.resign();
     }
 }

@@ -67,6 +67,15 @@ impl Term {
     }
 }
 
+/// Ends a term when it is dropped.
+pub(super) struct Resigns(pub Arc<Term>);
+
+impl Drop for Resigns {
+    fn drop(&mut self) {
+        self.0.resign();
+    }
+}
+
 impl SwitchCore {
     /// Stops acting: another process leads, or soon will. Peers learn it by the ends of their
     /// connections.
