@@ -161,12 +161,9 @@ impl Controller {
         };
         put(&mut registry.requests, worker, request);
         registry.channels[worker].first = wanted.psn;
-        for slot in first..first + slots {
+        let (of_slots, _) = links[1..].as_chunks::<SLOT_LANES>();
+        for (slot, [.., relay]) in (first..).zip(of_slots) {
             let lanes = core::array::from_fn(|_| made.next().expect("as above"));
-            let [.., relay] = &links[1 + usize::from(slot - first) * SLOT_LANES..][..SLOT_LANES]
-            else {
-                unreachable!("a slot has lanes");
-            };
             let place = completions(control, slot - first);
             self.enter_slot(site, (index, slot), (lanes, relay.wanted.psn), place)?;
         }

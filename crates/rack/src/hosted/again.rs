@@ -1,5 +1,6 @@
-//! Further connections of a node that has joined. They end when the node loses the controller: one
-//! that is stopped would keep requests waiting, and answer them when another one leads.
+//! Further connections of a node that has joined. They end when the node loses the controller: a
+//! controller that is stopped would keep requests waiting, and answer them when it continues,
+//! although another one leads by then.
 
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER};
 use super::{CONNECT_LIMIT, HostedError, connect};

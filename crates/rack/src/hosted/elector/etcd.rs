@@ -2,7 +2,9 @@
 //!
 //! The leader has a key with a lease. Its epoch is the revision at which etcd has created the key.
 //! Everything that it stores is part of a transaction that requires this revision: a leader whose
-//! lease has ended stores nothing. It counts its own time from before it asks for the lease, so its
+//! lease has ended stores nothing. Each transaction also changes the version of the key, and
+//! requires the one before: a request that timed out and was repeated cannot take effect late, over
+//! what was stored since. The leader counts its own time from before it asks for the lease, so its
 //! term is over before etcd gives the key to another process.
 //!
 //! etcd is reached by its JSON gateway (`/v3/`, from release 3.4 on), without TLS.
@@ -41,6 +43,8 @@ struct Term {
     lease: i64,
     epoch: u64,
     until: Instant,
+    /// The version of the key: one more with each transaction.
+    version: u64,
 }
 
 /// Why a request has no reply.
@@ -148,6 +152,21 @@ impl EtcdElector {
         encoded(&format!("{}leader", self.prefix))
     }
 
+    /// What makes a process the leader, or keeps it.
+    fn put_leader(&self, lease: i64) -> Value {
+        let lease = lease.to_string();
+        json!({"request_put": {"key": self.leader_key(), "value": encoded("leads"), "lease": lease}})
+    }
+
+    /// Changes the term of this process, unless it has resigned.
+    fn change_term(&self, change: impl FnOnce(&mut Term)) {
+        self.term
+            .lock()
+            .expect("no holder panics")
+            .as_mut()
+            .map(change);
+    }
+
     /// The keys of the state: the first one, and the first one after them.
     fn state_keys(&self) -> (String, String) {
         let keys = |last| encoded(&format!("{}state{last}", self.prefix));
@@ -156,19 +175,28 @@ impl EtcdElector {
     }
 
     /// Does this, if this process leads.
-    fn transact(&self, does: &[Value]) -> Result<(), ElectorError> {
-        let leads = json!({
-            "key": self.leader_key(),
-            "target": "CREATE",
-            "result": "EQUAL",
-            "create_revision": self.term()?.epoch.to_string(),
+    fn transact(&self, mut does: Vec<Value>) -> Result<(), ElectorError> {
+        let (key, term) = (self.leader_key(), self.term()?);
+        let (epoch, version) = (term.epoch.to_string(), term.version.to_string());
+        does.push(self.put_leader(term.lease));
+        let body = json!({
+            "compare": [
+                {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": epoch},
+                {"key": key, "target": "VERSION", "result": "EQUAL", "version": version},
+            ],
+            "success": does,
+            "failure": [{"request_range": {"key": key}}],
         });
-        let body = json!({"compare": [leads], "success": does});
         let reply = self.insist("/v3/kv/txn", &body)?;
-        match reply["succeeded"] == true {
-            true => Ok(()),
-            false => Err(ElectorError::Lost),
+        // An attempt whose reply was lost may have succeeded.
+        let found = &reply["responses"][0]["response_range"]["kvs"][0];
+        let is_done = number(&found["create_revision"]) == Some(term.epoch)
+            && number(&found["version"]) == Some(term.version + 1);
+        if reply["succeeded"] != true && !is_done {
+            return Err(ElectorError::Lost);
         }
+        self.change_term(|term| term.version += 1);
+        Ok(())
     }
 
     fn revoke(&self, lease: i64) {
@@ -196,10 +224,10 @@ impl Elector for EtcdElector {
         let lease: i64 = number(&granted["ID"]).ok_or_else(nonsense)?;
         let span: u64 = number(&granted["TTL"]).ok_or_else(nonsense)?;
         let body = json!({
-            "compare": [{"key": key, "target": "CREATE", "result": "EQUAL",
-                         "create_revision": "0"}],
-            "success": [{"request_put": {"key": key, "value": encoded("led"),
-                                         "lease": lease.to_string()}}],
+            "compare": [
+                {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"},
+            ],
+            "success": [self.put_leader(lease)],
         });
         let reply = self
             .ask("/v3/kv/txn", &body)
@@ -214,6 +242,7 @@ impl Elector for EtcdElector {
             lease,
             epoch,
             until,
+            version: 1,
         };
         *self.term.lock().expect("no holder panics") = Some(term);
         Ok(Some(epoch))
@@ -229,8 +258,7 @@ impl Elector for EtcdElector {
         // Without a duration, the lease has ended.
         let span = number(&reply["result"]["TTL"]).filter(|&span: &u64| span > 0);
         let until = asked + Duration::from_secs(span.ok_or(ElectorError::Lost)?);
-        let term = Term { until, ..term };
-        *self.term.lock().expect("no holder panics") = Some(term);
+        self.change_term(|term| term.until = until);
         Ok(Some(until))
     }
 
@@ -257,14 +285,14 @@ impl Elector for EtcdElector {
             json!({"request_put": {"key": key, "value": encoded(part.text)}})
         };
         let puts: Vec<Value> = changed.map(put).collect();
-        self.transact(&puts).map_err(|error| {
+        self.transact(puts).map_err(|error| {
             let ElectorError::Failed(why) = error else {
                 return error;
             };
             // An outdated state would hand out numbers twice.
             let (first, end) = self.state_keys();
             let delete = json!({"request_delete_range": {"key": first, "range_end": end}});
-            match self.transact(&[delete]) {
+            match self.transact(vec![delete]) {
                 Ok(()) => ElectorError::Failed(why),
                 Err(_) => ElectorError::Lost,
             }

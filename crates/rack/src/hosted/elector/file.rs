@@ -59,8 +59,12 @@ impl FileElector {
 fn next_epoch(file: &mut File) -> io::Result<u64> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    // A new file is empty.
-    let epoch = text.trim().parse().unwrap_or(0) + 1;
+    let last: u64 = match text.trim() {
+        // A new file.
+        "" => 0,
+        text => text.parse().map_err(io::Error::other)?,
+    };
+    let epoch = last + 1;
     file.rewind()?;
     writeln!(file, "{epoch}")?;
     file.sync_data()?;
