@@ -101,6 +101,10 @@ crate::named! {
         MessagingHalfOpen = "messaging-half-open",
         /// No check is made whether a silent peer is alive.
         MessagingNoPulse = "messaging-no-pulse",
+        /// A node obeys a switch process of an earlier term than one that it has obeyed.
+        HostedOldEpoch = "hosted-old-epoch",
+        /// Numbers of a sequencer are handed out before the limit that covers them is stored.
+        HostedEarlyRange = "hosted-early-range",
     }
 }
 
@@ -108,7 +112,7 @@ impl Canary {
     /// The system whose chaos campaign must catch the bug: the one in its name, or flows.
     pub fn system(self) -> &'static str {
         match self.name().split('-').next() {
-            Some(system @ ("pages" | "index" | "sequencer" | "messaging")) => system,
+            Some(system @ ("pages" | "index" | "sequencer" | "messaging" | "hosted")) => system,
             _ => "flows",
         }
     }
@@ -131,6 +135,12 @@ static ARMED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0
 #[cfg(feature = "canary")]
 pub fn arm(bug: Canary) {
     ARMED.store(bug as u8, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// The bug that is planted in this process.
+#[cfg(feature = "canary")]
+pub fn armed() -> Option<Canary> {
+    Canary::ALL.into_iter().find(|&bug| planted(bug))
 }
 
 /// Whether `bug` is planted in this process.

@@ -1,6 +1,35 @@
 //! Planted bugs, which only builds with the feature `canary` have.
 
 use crate::outcome::CliError;
+use std::process::Command;
+
+/// The environment variable by which processes get the bug of the process that starts them.
+#[cfg(feature = "canary")]
+const VARIABLE: &str = "RACKWEAVE_CANARY";
+
+/// Plants the bug of the process that has started this one.
+pub fn inherit() {
+    #[cfg(feature = "canary")]
+    if let Ok(name) = std::env::var(VARIABLE)
+        && let Some(bug) = named(&name)
+    {
+        rackweave_base::canary::arm(bug);
+    }
+}
+
+/// Has a process plant the bug that this one has.
+pub fn hand_down(_to: &mut Command) {
+    #[cfg(feature = "canary")]
+    if let Some(bug) = rackweave_base::canary::armed() {
+        _to.env(VARIABLE, bug.name());
+    }
+}
+
+#[cfg(feature = "canary")]
+fn named(name: &str) -> Option<rackweave_base::canary::Canary> {
+    let mut all = rackweave_base::canary::Canary::ALL.into_iter();
+    all.find(|canary| canary.name() == name)
+}
 
 /// The result of `--canary`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +62,7 @@ pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
         crate::output::line(&lines.concat())?;
         return Ok(Prepared::Listed);
     }
-    match Canary::ALL.into_iter().find(|canary| canary.name() == name) {
+    match named(name) {
         Some(canary) => {
             arm(canary);
             Ok(Prepared::Ready)

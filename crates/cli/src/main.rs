@@ -49,6 +49,7 @@ use outcome::{CliError, Verdict};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    canary::inherit();
     let Cli { globals, command } = Cli::parse();
     match Globals::new(globals) {
         Ok(globals) => {

@@ -70,6 +70,7 @@ impl Child {
         for name in ["RACKWEAVE_CONFIG", "RACKWEAVE_SEED", "RACKWEAVE_FORMAT"] {
             command.env_remove(name);
         }
+        crate::canary::hand_down(&mut command);
         let mut process = command
             .args(&recipe.args)
             .stdin(Stdio::piped())

@@ -52,14 +52,30 @@ pub(super) struct NodeHello {
     pub memory: u64,
 }
 
+/// A term of a switch process.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(super) struct TermId {
+    /// Later terms have higher numbers.
+    pub epoch: u64,
+    /// A random number of the process: an elector that has lost its state may assign an epoch twice.
+    pub process: u64,
+}
+
+impl TermId {
+    /// Whether this term is later than `other`, or the same.
+    pub fn is_since(&self, other: &Self) -> bool {
+        self.epoch > other.epoch || self == other
+    }
+}
+
 /// The controller's reply to a node that it admits.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeWelcome {
     /// A random number of each controller. A switch process that restores the state of an earlier
     /// one is the same controller.
     pub controller: u64,
-    /// The number of the term for which this switch process leads: later ones have higher numbers.
-    pub epoch: u64,
+    /// The term for which this switch process leads.
+    pub term: TermId,
     /// Whether the node keeps what the controller has made there; else it forgets it.
     pub keep: bool,
     /// The origin of the node's memory in packets.

@@ -97,7 +97,7 @@ pub enum HostedError {
     #[error("no switch process can be elected: {0}")]
     Elector(#[from] ElectorError),
     /// The controller is of an earlier term than one that this node has met.
-    #[error("the controller is of term {epoch}, and that of {newest} was met before")]
+    #[error("a controller of term {epoch} is not obeyed: one of term {newest} was met before")]
     OldTerm {
         /// The number of its term.
         epoch: u64,

@@ -54,7 +54,7 @@ pub enum System {
 /// What the campaign does to processes.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The switch's process is about to stop.
+    /// The switch's process is about to stop, or to stand still because etcd does not answer.
     SwitchStops,
     /// It is about to die; another will start.
     SwitchDies,

@@ -232,6 +232,13 @@ fn act(
                 sleep(span, running)?;
                 running.cut(victim, false);
             }
+            Deed::Forget(span) => {
+                running.note(victim, false);
+                running.exchange_data(true)?;
+                report.count("etcd_emptied", 1);
+                sleep(span, running)?;
+                running.exchange_data(false)?;
+            }
             Deed::Restart(absent) => {
                 if !matches!(victim, Victim::Program(_)) {
                     running.note(victim, true);

@@ -86,6 +86,8 @@ pub enum Deed {
     Stop(Duration),
     /// Cut off from the controller for this time; the switch's process: from etcd.
     Cut(Duration),
+    /// Killed, and restarted without its data; after this time the same with its data: etcd.
+    Forget(Duration),
     /// Told to end, and restarted after this time.
     Restart(Duration),
     /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
@@ -245,7 +247,11 @@ impl Fault {
                 Deed::Stop(leader_stopped),
                 Deed::Restart(absent),
             ]),
-            Victim::Etcd => *rng.pick(&[Deed::Kill(absent), Deed::Stop(leader_stopped)]),
+            Victim::Etcd => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Stop(leader_stopped),
+                Deed::Forget(leader_stopped),
+            ]),
         };
         Self {
             after,
@@ -296,6 +302,7 @@ impl fmt::Display for HostedPlan {
                 Deed::Stop(span) => (format!("stop {whom}"), "continue", span),
                 Deed::Cut(span) => (format!("cut off {whom}"), "mend it", span),
                 Deed::Restart(span) => (format!("end {whom}"), "start", span),
+                Deed::Forget(span) => (format!("empty {whom}"), "give back its data", span),
                 Deed::Freeze(span) => (format!("freeze {whom}"), "kill and start", span),
                 Deed::Stall(Bystander { node, absent }) => {
                     let what = format!("stall {whom} and kill {}", name(node));
@@ -338,6 +345,7 @@ mod tests {
             "the standby",
             "cut off the switch",
             "stop etcd",
+            "empty etcd",
             "program",
             "freeze",
             "TLS",

@@ -35,7 +35,7 @@ impl Slowest {
 /// Counts of one rack, or of all of them, by the report's names: what the checkers saw; faults, and
 /// how many of them affected the switch or programs; nodes that were stopped, and that were slow,
 /// while another joined.
-const COUNTS: [&str; 27] = [
+const COUNTS: [&str; 28] = [
     "pages_read",
     "pages_changed",
     "pages_lost",
@@ -61,6 +61,7 @@ const COUNTS: [&str; 27] = [
     "slow_nodes",
     "standby_faults",
     "etcd_faults",
+    "etcd_emptied",
     "takeovers",
     "calls_failed",
 ];

@@ -16,6 +16,7 @@ use crate::outcome::CliError;
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use rustix::process::Signal;
+use start::failed;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -135,6 +136,22 @@ impl HostedRackRun {
         if let Some(child) = self.processes.child(at) {
             child.signal(signal);
         }
+    }
+
+    /// Restarts etcd without its data, or with the data that it had before that.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn exchange_data(&mut self, is_empty: bool) -> Result<(), CliError> {
+        self.kill(Victim::Etcd);
+        let data = self.config.hosted().directory().join(etcd::NAME);
+        let aside = data.with_extension("aside");
+        let exchanged = match is_empty {
+            true => std::fs::rename(&data, &aside),
+            false => std::fs::remove_dir_all(&data).and_then(|()| std::fs::rename(&aside, &data)),
+        };
+        exchanged.map_err(|error| failed("the data of etcd", error))?;
+        self.revive(Victim::Etcd)
     }
 
     /// Cuts a node or a program off from the controllers, or a switch's process from etcd, or mends

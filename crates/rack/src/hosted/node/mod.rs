@@ -6,6 +6,7 @@ mod jobs;
 mod process;
 mod serve;
 mod shared;
+mod term;
 
 use super::again::Dialer;
 use super::ports::{self, NodeEnd};

@@ -7,6 +7,7 @@
 
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
+use super::term::ObeyedTerm;
 use crate::hosted::HostedError;
 use crate::hosted::again::FurtherConnections;
 use crate::hosted::messages::NodeWelcome;
@@ -148,8 +149,7 @@ pub(in crate::hosted) struct NodeCore {
     pub identity: AtomicU64,
     /// A random number that changes when the node forgets what the controller has made.
     pub incarnation: AtomicU64,
-    /// The newest term of a controller that the node has met, unless it has kept nothing of it.
-    epoch: AtomicU64,
+    term: ObeyedTerm,
     /// Its further connections to the controller.
     pub further: Arc<FurtherConnections>,
     loans: Mutex<Loans>,
@@ -176,7 +176,7 @@ impl NodeCore {
             page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
             incarnation: AtomicU64::new(KeyRng::system().next_u64()),
-            epoch: AtomicU64::new(0),
+            term: ObeyedTerm::default(),
             further: Arc::default(),
             loans: Mutex::default(),
             order,
@@ -305,14 +305,9 @@ impl NodeCore {
     /// not.
     ///
     /// # Errors
-    /// If the node has met a controller of a later term. This one may not know yet that its term
-    /// has ended.
+    /// As for [`ObeyedTerm::obey`].
     pub(super) fn meet(&self, welcome: &NodeWelcome) -> Result<(), HostedError> {
-        let epoch = welcome.epoch;
-        let newest = self.epoch.fetch_max(epoch, Ordering::Relaxed);
-        if epoch < newest {
-            return Err(HostedError::OldTerm { epoch, newest });
-        }
+        self.term.obey(welcome.term)?;
         self.identity.store(welcome.controller, Ordering::Relaxed);
         if !welcome.keep {
             self.forget_all();
@@ -359,7 +354,7 @@ impl NodeCore {
         if is_over {
             let new = KeyRng::system().next_u64();
             self.incarnation.store(new, Ordering::Relaxed);
-            self.epoch.store(0, Ordering::Relaxed);
+            self.term.forget();
             self.forget_all();
             // The program's own queue pairs give up.
             self.pump.with(|machine| machine.is_paused = false);

@@ -344,7 +344,7 @@ impl Acceptor<'_> {
             .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
             controller: core.instance.load(Ordering::Relaxed),
-            epoch: core.term.epoch,
+            term: core.term.id,
             keep,
             origin: origin.0,
             token,

@@ -288,7 +288,7 @@ impl SwitchCore {
         RackStatus {
             pid: std::process::id(),
             process: self.place.name.to_owned(),
-            term: self.term.epoch,
+            term: self.term.id.epoch,
             up_seconds: self.started.elapsed().as_secs_f64(),
             nodes: self.config.node.iter().enumerate().map(node).collect(),
             hosts: self.host_statuses(),

@@ -5,7 +5,9 @@
 
 use super::SwitchCore;
 use crate::hosted::elector::{Elector, ElectorError};
+use crate::hosted::messages::TermId;
 use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_base::KeyRng;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration as Time, Instant};
 
@@ -14,7 +16,7 @@ const RENEW_EVERY: Time = Time::from_millis(500);
 
 /// The term of this process.
 pub(in crate::hosted) struct Term {
-    pub epoch: u64,
+    pub id: TermId,
     elector: Arc<dyn Elector>,
     /// When `until` counts from.
     began: Instant,
@@ -27,7 +29,10 @@ pub(in crate::hosted) struct Term {
 impl Term {
     pub fn new(elector: Arc<dyn Elector>, epoch: u64) -> Self {
         Self {
-            epoch,
+            id: TermId {
+                epoch,
+                process: KeyRng::system().next_u64(),
+            },
             elector,
             began: Instant::now(),
             until: AtomicU64::new(u64::MAX),

@@ -115,7 +115,7 @@ impl HostedRackRun {
             Victim::Switch | Victim::Standby if !self.aims_at_leader() => return,
             Victim::Switch | Victim::Standby if is_death => return self.switch_dies(),
             Victim::Switch | Victim::Standby => Fault::SwitchStops,
-            Victim::Etcd => return,
+            Victim::Etcd => Fault::SwitchStops,
             Victim::Node(at) => Fault::Node(at as u16),
             Victim::Program(number) => {
                 let program = &mut self.programs[usize::from(number)];

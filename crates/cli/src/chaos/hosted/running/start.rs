@@ -26,6 +26,12 @@ const PORTS: Range<u16> = 20_000..32_000;
 /// Maximum number of ports that are tried.
 const PORTS_TRIED: u32 = 200;
 
+/// A file system in memory, and the free bytes that it needs: an etcd server takes half of them.
+///
+/// With every state that it stores, etcd waits for the disk, and on a busy machine for so long that
+/// leaders lose their terms. Here processes die, not machines.
+const IN_MEMORY: (&str, u64) = ("/dev/shm", 512 << 20);
+
 /// Pages of the store.
 const STORE_PAGES: u64 = 256;
 
@@ -37,7 +43,7 @@ impl HostedRackRun {
     pub fn start(plan: &HostedPlan) -> Result<Self, CliError> {
         let seed = plan.seed;
         let name = format!("rackweave-chaos-{}-{seed}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
+        let folder = folder_of_racks().join(name);
         std::fs::create_dir_all(&folder)
             .map_err(|error| failed(&folder.display().to_string(), error))?;
         let etcd = (plan.election == Election::Etcd)
@@ -107,7 +113,16 @@ impl HostedRackRun {
     }
 }
 
-fn failed(what: &str, error: std::io::Error) -> CliError {
+/// The folder in which racks have theirs.
+fn folder_of_racks() -> PathBuf {
+    let (folder, needed) = IN_MEMORY;
+    match rustix::fs::statvfs(folder) {
+        Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) >= needed => folder.into(),
+        _ => std::env::temp_dir(),
+    }
+}
+
+pub(super) fn failed(what: &str, error: std::io::Error) -> CliError {
     CliError::run(format!("{what}: {error}"))
 }
 
