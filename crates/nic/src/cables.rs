@@ -34,6 +34,8 @@ pub(crate) struct Cables {
     pub(crate) from: CableId,
     /// The cable for the packet that was taken last.
     pub(crate) to: CableId,
+    /// Whether the cable to the switch is unplugged.
+    is_unplugged: bool,
 }
 
 impl Cables {
@@ -52,6 +54,12 @@ impl Cables {
                 CableId::SWITCH
             }
         }
+    }
+
+    /// Whether packets for this cable wait until it is plugged in.
+    #[inline]
+    pub(crate) fn holds(&self, cable: CableId) -> bool {
+        self.is_unplugged && cable == CableId::SWITCH
     }
 
     /// Whether the packet that is being handled may come from this address.
@@ -95,6 +103,20 @@ impl Nic {
                     *used = CableId::SWITCH;
                 }
             }
+        }
+    }
+
+    /// Whether the cable to the switch is unplugged.
+    pub fn is_unplugged(&self) -> bool {
+        self.core.cables.is_unplugged
+    }
+
+    /// Unplugs the cable to the switch, or plugs one in. Meanwhile its queue pairs wait, and none of
+    /// them gives up; those on direct cables go on.
+    pub fn set_unplugged(&mut self, is_unplugged: bool) {
+        self.core.cables.is_unplugged = is_unplugged;
+        for qp in self.qps.iter_mut() {
+            qp.wake(&mut self.core);
         }
     }
 

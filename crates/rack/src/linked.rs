@@ -131,7 +131,8 @@ impl LinkedNode {
             self.nic.handle_timeout(now);
             moved += 1;
         }
-        if let Some(target) = &mut self.target {
+        // What the target executes is part of what the controller surveys when it is back.
+        if let Some(target) = self.target.as_mut().filter(|_| !self.nic.is_unplugged()) {
             moved += u32::from(target.poll(now, &mut self.nic));
         }
         let blocks = |cable: &mut DirectCable| cable.is_blocked(now);
@@ -237,7 +238,8 @@ impl LinkedNode {
         if self.dead {
             return self.link.poll_timeout();
         }
-        let target = self.target.as_ref().and_then(Service::poll_timeout);
+        let target = self.target.as_ref().filter(|_| !self.nic.is_unplugged());
+        let target = target.and_then(Service::poll_timeout);
         let machines = earliest(self.nic.poll_timeout(), target);
         earliest(machines, self.link.poll_timeout())
     }

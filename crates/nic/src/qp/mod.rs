@@ -126,6 +126,9 @@ impl Qp {
 
     /// The next control packet.
     pub(crate) fn poll_control(&mut self, core: &mut Core, out: &mut Option<Packet>) -> Emission {
+        if core.cables.holds(self.responder.cable) {
+            return Emission::Idle;
+        }
         let emission = self.emit_control(core, out);
         if emission == Emission::Packet {
             core.cables.to = self.responder.cable;
@@ -149,16 +152,21 @@ impl Qp {
         for _ in 0..2 {
             let responder = self.responder_next;
             self.responder_next = !responder;
+            if !responder {
+                self.choose_cable(core);
+            }
+            let cable = match responder {
+                true => self.responder.cable,
+                false => self.requester.cable,
+            };
             let emission = match responder {
+                _ if core.cables.holds(cable) => Emission::Idle,
                 true => self.emit_response(core, out),
                 false => self.emit_request(core, now, out),
             };
             match emission {
                 Emission::Packet => {
-                    core.cables.to = match responder {
-                        true => self.responder.cable,
-                        false => self.requester.cable,
-                    };
+                    core.cables.to = cable;
                     self.sent_bulk(core, out, now);
                     self.wake(core);
                     return Emission::Packet;

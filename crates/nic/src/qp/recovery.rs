@@ -90,9 +90,9 @@ impl Qp {
             return;
         }
         if requester.deadline <= now {
-            if requester.next == requester.una {
+            if requester.next == requester.una || core.cables.holds(requester.cable) {
                 // The request was scheduled to be resent but has not been sent: it is paced or
-                // waits for a buffer.
+                // waits for a buffer. Or its cable is unplugged.
                 requester.restart_deadline(now);
             } else {
                 requester.backoff = (requester.backoff + 1).min(BACKOFF_MAX);

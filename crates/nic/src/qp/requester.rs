@@ -192,6 +192,15 @@ impl Qp {
         }
     }
 
+    /// Chooses the cable for the next request, if none is outstanding.
+    #[inline]
+    pub(super) fn choose_cable(&mut self, core: &mut Core) {
+        let is_free = self.requester.outstanding() == 0 && !self.keeps_to_switch;
+        if is_free && self.may_request(core) {
+            self.requester.cable = core.cables.towards(self.connection.peer_ip);
+        }
+    }
+
     /// Whether the limits on READs and on PSNs, and the fence, allow the entry's next packet.
     #[inline]
     fn may_send(&self, entry: &SendEntry) -> bool {
@@ -219,9 +228,6 @@ impl Qp {
         out: &mut Option<Packet>,
     ) {
         let requester = &mut self.requester;
-        if requester.outstanding() == 0 && !self.keeps_to_switch {
-            requester.cable = core.cables.towards(self.connection.peer_ip);
-        }
         let psn = requester.next;
         // A READ is one packet, however many packets its response has.
         let packets = if kind == Kind::Data { plan.span } else { 1 };

@@ -50,6 +50,10 @@ pub(super) struct NodeHello {
     pub incarnation: u64,
     /// The number of its process's memory, which nodes of one process share.
     pub memory: u64,
+    /// The nodes to which it has a direct cable, made for an earlier switch process.
+    pub cables: Vec<NodeId>,
+    /// The origins of the others' memories that it was given then.
+    pub imports: Vec<u16>,
 }
 
 /// A term of a switch process.

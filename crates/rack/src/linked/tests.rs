@@ -146,3 +146,22 @@ fn a_cable_without_its_other_end_is_left_for_the_switch() {
     cabled.send(2, 2);
     assert_eq!(taken(&mut cabled.switch), 2);
 }
+
+#[test]
+fn queue_pairs_without_a_cable_wait_while_the_switch_is_unplugged() {
+    let mut cabled = Cabled::new();
+    cabled.node.nic.set_unplugged(true);
+    cabled.send(1, 1);
+    let peer = cabled.peer.as_mut().unwrap();
+    assert_eq!(taken(peer), 1, "the cable carries it");
+    // The other end is cut before it has acknowledged anything.
+    cabled.peer = None;
+    let hours = 3_600_000;
+    for round in 0..40 {
+        cabled.send(0, 2 + round * hours);
+        assert_eq!(taken(&mut cabled.switch), 0);
+    }
+    cabled.node.nic.set_unplugged(false);
+    cabled.send(0, 41 * hours);
+    assert_eq!(taken(&mut cabled.switch), 1, "it has not given up");
+}

@@ -175,7 +175,7 @@ impl Election {
         match self {
             Self::Alone => &[Switch],
             Self::Lock => &[Switch, Switch, Standby],
-            Self::Etcd => &[Switch, Switch, Switch, Standby, Etcd],
+            Self::Etcd => &[Switch, Switch, Switch, Standby, Etcd, Etcd],
         }
     }
 }
@@ -250,6 +250,7 @@ impl Fault {
             Victim::Etcd => *rng.pick(&[
                 Deed::Kill(absent),
                 Deed::Stop(leader_stopped),
+                Deed::Forget(leader_stopped),
                 Deed::Forget(leader_stopped),
             ]),
         };

@@ -320,7 +320,10 @@ impl NodeProcess {
         };
         // A link that this side makes is made first: its properties are part of the hello.
         let mut end = NodeEnd::open(&place)?;
+        let (cables, imports) = self.core.direct();
         let hello = NodeHello {
+            cables,
+            imports,
             link: self.link_kind(),
             mtu: end.mtu(&place)?,
             udp: end.udp(),

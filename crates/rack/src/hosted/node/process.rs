@@ -100,13 +100,16 @@ impl Imports {
         }
     }
 
+    /// The origins of the memories that a node has been given.
+    pub fn of(&self, node: NodeId) -> Vec<u16> {
+        let all = self.0.lock().expect("no holder panics");
+        let given = all.iter().filter(|(_, it)| it.nodes.contains(&node));
+        given.map(|(&origin, _)| origin).collect()
+    }
+
     /// Takes all memories from a node.
     pub fn forget_all(&self, memory: &Memory, node: NodeId) {
-        let origins: Vec<u16> = {
-            let all = self.0.lock().expect("no holder panics");
-            all.keys().copied().collect()
-        };
-        for origin in origins {
+        for origin in self.of(node) {
             self.forget(memory, node, Origin(origin));
         }
     }

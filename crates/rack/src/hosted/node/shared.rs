@@ -1,9 +1,9 @@
 //! State shared by the threads of a node's process, and its handling when the controller is lost.
 //!
 //! The NIC, everything that the controller has made on it, and the jobs outlive a control
-//! connection. The NIC stands still meanwhile, so that no queue pair gives up. If the next switch
-//! process restores the controller's state, the node keeps everything; else, or if none comes in
-//! time, it forgets all: flows are aborted, and threads waiting at rings are notified.
+//! connection. Queue pairs that pass the switch stand still meanwhile, so that none gives up. If the
+//! next switch process restores the controller's state, the node keeps everything; else, or if none
+//! comes in time, it forgets all: flows are aborted, and threads waiting at rings are notified.
 
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
@@ -35,19 +35,15 @@ pub(in crate::hosted) const KEEP_LIMIT: Time = Time::from_secs(20);
 /// A NIC and its link, once the node has joined.
 pub(in crate::hosted) struct NodeMachine {
     linked: Option<LinkedNode>,
-    /// Whether it stands still until the node has joined again.
-    is_paused: bool,
 }
 
 impl LinkedMachine for NodeMachine {
     fn run(&mut self, now: Instant) -> u32 {
-        let linked = self.linked.as_mut().filter(|_| !self.is_paused);
-        linked.map_or(0, |linked| linked.run(now))
+        self.linked.as_mut().map_or(0, |linked| linked.run(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let linked = self.linked.as_ref().filter(|_| !self.is_paused);
-        linked.and_then(LinkedNode::deadline)
+        self.linked.as_ref().and_then(LinkedNode::deadline)
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
@@ -65,10 +61,7 @@ impl LinkedMachine for NodeMachine {
 impl NodeMachine {
     /// The machine of a node that has not joined yet.
     pub fn new() -> Self {
-        Self {
-            linked: None,
-            is_paused: false,
-        }
+        Self { linked: None }
     }
 
     pub fn nic(&mut self) -> Option<&mut Nic> {
@@ -242,7 +235,7 @@ impl NodeCore {
         self.pump.relink(|machine| match &mut machine.linked {
             Some(linked) => {
                 linked.link = link;
-                machine.is_paused = false;
+                linked.nic.set_unplugged(false);
             }
             None => {
                 machine.linked = Some(LinkedNode {
@@ -274,6 +267,12 @@ impl NodeCore {
         });
     }
 
+    /// The direct cables, and the others' memories that it has been given.
+    pub(super) fn direct(&self) -> (Vec<NodeId>, Vec<u16>) {
+        let cables = self.pump.peek(|machine| machine.cables());
+        (cables, self.imports.of(self.id))
+    }
+
     /// Maps the memory of another process.
     pub(super) fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), String> {
         self.imports.import(&self.memory, (self.id, origin), fd)
@@ -284,20 +283,17 @@ impl NodeCore {
         self.imports.forget(&self.memory, self.id, origin);
     }
 
-    /// Handles the loss of the controller: everything stands still, and is kept for a while.
+    /// Handles the loss of the controller: everything is kept for a while. What passes the switch
+    /// stands still, and direct cables go on: the next controller knows of them by the node's hello.
     pub(super) fn disconnect(&self) {
         self.further.close();
         let mut loans = self.loans();
         self.pump.relink(|machine| {
-            machine.is_paused = true;
             if let Some(linked) = &mut machine.linked {
                 linked.link = Box::new(Unplugged);
-                // The next controller has them made again.
-                linked.disconnect_all();
+                linked.nic.set_unplugged(true);
             }
         });
-        // The others' memories are passed on anew.
-        self.imports.forget_all(&self.memory, self.id);
         loans.kept_until = Some(std::time::Instant::now() + KEEP_LIMIT);
     }
 
@@ -323,7 +319,10 @@ impl NodeCore {
             let qps = std::mem::take(&mut loans.qps);
             (qps, std::mem::take(&mut loans.cqs), loans.rings.clone())
         };
-        self.pump.with(|machine| {
+        self.pump.relink(|machine| {
+            if let Some(linked) = &mut machine.linked {
+                linked.disconnect_all();
+            }
             let Some(nic) = machine.nic() else { return };
             // What is unknown by now need not be removed.
             for qpn in qps {
@@ -333,6 +332,8 @@ impl NodeCore {
                 let _ = nic.destroy_cq(cq);
             }
         });
+        // Cables have been cut: no packet refers to the others' memories.
+        self.imports.forget_all(&self.memory, self.id);
         for rkey in rings {
             self.end_ring(Rkey(rkey));
         }
@@ -357,8 +358,17 @@ impl NodeCore {
             self.term.forget();
             self.forget_all();
             // The program's own queue pairs give up.
-            self.pump.with(|machine| machine.is_paused = false);
+            self.plug_in();
         }
+    }
+
+    /// Has the NIC send although the node has not joined.
+    fn plug_in(&self) {
+        self.pump.with(|machine| {
+            if let Some(nic) = machine.nic() {
+                nic.set_unplugged(false);
+            }
+        });
     }
 
     /// Ends the process's work: stops jobs and aborts rings.
@@ -369,7 +379,7 @@ impl NodeCore {
             self.end_ring(Rkey(rkey));
         }
         // The program's own queue pairs give up.
-        self.pump.with(|machine| machine.is_paused = false);
+        self.plug_in();
         self.pump.stop();
     }
 

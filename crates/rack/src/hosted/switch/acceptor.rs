@@ -300,6 +300,9 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&"it does not answer");
         }
+        if returns == Return::Same {
+            core.adopt_cables(&member, hello);
+        }
         if let Err(why) = self.install(&member, link) {
             core.dismiss(&member);
             return failed(&why);

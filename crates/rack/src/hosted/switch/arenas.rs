@@ -66,6 +66,11 @@ impl Arenas {
         self.origins = AtomicU16::new(last.copied().unwrap_or(0));
     }
 
+    /// Whether an earlier switch process had a memory of this origin.
+    pub fn has_kept(&self, origin: u16) -> bool {
+        self.kept.values().any(|&kept| kept == origin)
+    }
+
     /// The memory with this number, which is new unless another node has it. Numbers are random:
     /// no process knows that of another.
     pub fn of(&self, id: u64, memory: &Memory) -> Arc<Arena> {

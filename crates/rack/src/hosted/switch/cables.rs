@@ -1,7 +1,7 @@
 //! Direct cables between nodes that share memory, which they ask for (`hosted::node::cables`).
 
 use super::{Member, SwitchCore};
-use crate::hosted::messages::{NodeReply, NodeRequest};
+use crate::hosted::messages::{NodeHello, NodeReply, NodeRequest};
 use rackweave_base::NodeId;
 use rackweave_link::shared_memory::handover;
 use std::collections::BTreeSet;
@@ -74,6 +74,33 @@ impl SwitchCore {
         if made().is_err() || !self.cables.has(ends) {
             self.cables.take(|it| *it == ends);
             self.cut_cables(vec![ends]);
+        }
+    }
+
+    /// Takes over the cables and memories that a node has from an earlier switch process, as far as
+    /// nodes of that time may still come back.
+    pub(super) fn adopt_cables(&self, member: &Member, hello: &NodeHello) {
+        for &peer in &hello.cables {
+            let mut ends = [member.node, peer];
+            ends.sort_unstable();
+            let is_kept = self.kept_member(peer).is_some();
+            if is_kept {
+                self.cables.begin(ends);
+            }
+            if !self.cables.has(ends) {
+                let _gone = member.ask_counted(&NodeRequest::CutCable { peer });
+            }
+        }
+        for &origin in &hello.imports {
+            if self.arenas.has_kept(origin) {
+                member
+                    .given
+                    .lock()
+                    .expect("no holder panics")
+                    .insert(origin);
+            } else {
+                let _gone = member.ask_counted(&NodeRequest::Forget { origin });
+            }
         }
     }
 

@@ -65,7 +65,8 @@ impl SwitchCore {
         let present: BTreeMap<u16, Arc<Member>> = present.collect();
         let given = || member.given.lock().expect("no holder panics");
         let known = given().clone();
-        for &origin in known.iter().filter(|&origin| !present.contains_key(origin)) {
+        let is_gone = |origin: &u16| !present.contains_key(origin) && !self.restoring.is_on();
+        for &origin in known.iter().filter(|&origin| is_gone(origin)) {
             let _ = member.ask_counted(&NodeRequest::Forget { origin });
             given().remove(&origin);
         }

@@ -128,6 +128,7 @@ impl SwitchCore {
             });
         }
         self.wait_introduced(&members);
+        absent.iter().for_each(|&node| self.cut_cables_to(node));
         let mut controller = self.controller.lock().expect("no holder panics");
         // Nodes have got farewells, and would count as dead.
         if self.is_stopped() {

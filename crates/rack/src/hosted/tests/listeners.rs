@@ -115,6 +115,8 @@ pub(super) fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> 
 /// Joins as node b, claiming that its packets come from `udp`.
 fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
     let hello = NodeHello {
+        cables: Vec::new(),
+        imports: Vec::new(),
         link: LinkKind::Udp,
         mtu: Some(9000),
         udp: Some(udp),
