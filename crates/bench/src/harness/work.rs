@@ -128,6 +128,16 @@ where
         status
     }
 
+    fn resume(
+        &mut self,
+        now: Instant,
+        client: u32,
+        number: u64,
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        self.service.resume(now, client, number, reply)
+    }
+
     fn left(&mut self, client: u32) {
         self.service.left(client);
     }

@@ -65,8 +65,10 @@ counters! {
         /// Messages received.
         messages_received,
         /// Messages that were not handled at once because earlier replies to their client could not
-        /// be sent yet.
+        /// be sent yet, or were deferred.
         messages_held,
+        /// Requests whose reply was deferred.
+        deferred,
         /// Probes received.
         probes,
         /// Clients accepted.

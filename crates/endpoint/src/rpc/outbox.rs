@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 struct Staged {
     kind: MessageKind,
     count: u16,
+    /// Whether it is sent even if it has no calls.
+    is_probe: bool,
     bytes: Vec<u8>,
 }
 
@@ -92,12 +94,14 @@ impl Outbox {
     pub fn stage_empty(&mut self) {
         if self.waiting.is_empty() {
             self.stage(self.kind);
+            self.newest().is_probe = true;
         }
     }
 
     /// Puts a message without calls before all others.
     pub fn stage_empty_first(&mut self) {
-        let staged = self.blank(self.kind);
+        let mut staged = self.blank(self.kind);
+        staged.is_probe = true;
         self.waiting.push_front(staged);
     }
 
@@ -127,6 +131,7 @@ impl Outbox {
         Staged {
             kind,
             count: 0,
+            is_probe: false,
             bytes,
         }
     }
@@ -176,6 +181,17 @@ impl Outbox {
         alone.count = 1;
         before.bytes.truncate(header_at);
         self.waiting.push_back(alone);
+    }
+
+    /// Removes the call whose content begins at `start`, which was begun last.
+    pub fn abandon_call(&mut self, start: usize) {
+        let staged = self.newest();
+        staged.bytes.truncate(start - CALL_HEADER_LEN);
+        let is_blank = staged.count == 0 && !staged.is_probe;
+        if is_blank && let Some(blank) = self.waiting.pop_back() {
+            // The receiver has no buffer for a message that replies to nothing.
+            self.spare.push(blank.bytes);
+        }
     }
 
     /// Posts waiting messages with one doorbell, limited by the free buffers and by `allowed`.

@@ -31,6 +31,8 @@ pub struct Server {
     unconnected: Vec<u16>,
     /// Peers with messages to send or to read.
     busy: Vec<u16>,
+    /// Removed clients of which the service has not been told yet.
+    removed: Vec<u16>,
     /// Queue pairs of lost clients, to be reported to the owner.
     lost: VecDeque<Qpn>,
     completions: Vec<Completion>,
@@ -64,6 +66,7 @@ impl Server {
             vacant: (0..config.clients_max).collect(),
             unconnected: Vec::new(),
             busy: Vec::new(),
+            removed: Vec::new(),
             lost: VecDeque::new(),
             completions: Vec::with_capacity(config.completions_max.into()),
             counters: ServerCounters::default(),
@@ -138,6 +141,7 @@ impl Server {
         match self.client_of(qpn) {
             Some(client) => {
                 self.vacate(verbs, client as u16);
+                self.removed.push(client as u16);
                 true
             }
             None => false,
@@ -153,6 +157,9 @@ impl Server {
     /// Handles received requests, has `service` execute them, and sends the replies. The replies of
     /// one call to `poll` for one client are sent together. True if anything happened.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs, service: &mut dyn Service) -> bool {
+        for client in self.removed.drain(..) {
+            service.left(client.into());
+        }
         self.connect(verbs, service);
         let mut happened = self.resume(now, service);
         let mut completions = core::mem::take(&mut self.completions);
@@ -191,12 +198,13 @@ impl Server {
         }
     }
 
-    /// Handles messages that were held back.
+    /// Handles deferred requests, and messages that were held back.
     fn resume(&mut self, now: Instant, service: &mut dyn Service) -> bool {
         let mut happened = false;
         for &index in &self.busy {
             let peer = self.peers[usize::from(index)].as_mut();
             let peer = peer.expect("who is busy is there");
+            happened |= peer.resume_deferred(now, &self.config, service, &mut self.counters);
             happened |= peer.resume(now, &self.config, service, &mut self.counters);
         }
         happened

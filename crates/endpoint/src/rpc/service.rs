@@ -19,7 +19,17 @@ pub trait Service {
         reply: &mut Writer<'_>,
     ) -> Status;
 
-    /// A client has left: its connection broke. Its number may be assigned to another client.
+    /// Continues the request of `client` that was deferred as `number` ([`Writer::defer`]): writes
+    /// the reply, or defers it again. Called at every poll of the server, in the order in which the
+    /// client's requests were deferred, before newer requests of the client are served. A service
+    /// that never defers needs no such function.
+    fn resume(&mut self, now: Instant, client: u32, number: u64, reply: &mut Writer<'_>) -> Status {
+        let _ = (now, client, number, reply);
+        Status::UNKNOWN_METHOD
+    }
+
+    /// A client has left: its connection broke, or was closed. Its deferred requests get no reply.
+    /// Its number may be assigned to another client.
     fn left(&mut self, client: u32) {
         let _ = client;
     }
@@ -32,6 +42,7 @@ pub struct Writer<'a> {
     start: usize,
     max: usize,
     overflowed: bool,
+    deferred: Option<u64>,
 }
 
 impl<'a> Writer<'a> {
@@ -43,6 +54,7 @@ impl<'a> Writer<'a> {
             bytes,
             max,
             overflowed: false,
+            deferred: None,
         }
     }
 
@@ -81,6 +93,20 @@ impl<'a> Writer<'a> {
     pub fn clear(&mut self) {
         self.bytes.truncate(self.start);
         self.overflowed = false;
+    }
+
+    /// The reply follows later: nothing is sent now, and the server asks for it by
+    /// [`Service::resume`] with this number. Returns the status for the service to return, which
+    /// is never sent.
+    pub fn defer(&mut self, number: u64) -> Status {
+        self.clear();
+        self.deferred = Some(number);
+        Status::OK
+    }
+
+    /// The number by which the reply was deferred.
+    pub fn deferred(&self) -> Option<u64> {
+        self.deferred
     }
 
     /// Whether more was written than fits.

@@ -10,7 +10,7 @@ use super::super::{ServerConfig, Service, Status, Writer};
 use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{PostError, QpState, Region, Verbs};
 use rackweave_wire::fabric::rpc::{
-    self, Call, CallError, CallId, MessageError, MessageHeader, MessageKind,
+    self, CALL_HEADER_LEN, Call, CallError, CallId, MessageError, MessageHeader, MessageKind,
 };
 use std::collections::VecDeque;
 
@@ -31,6 +31,22 @@ pub(super) struct Peer {
     /// Messages that the client may have sent, modulo 2^16.
     grant: u16,
     message: Vec<u8>,
+    /// Requests whose reply was deferred, in the order in which they were.
+    deferred: VecDeque<Deferred>,
+    /// Bytes of these requests, and the number of bytes from which on no more messages are read:
+    /// those of all receive buffers.
+    deferred_bytes: u64,
+    deferred_bytes_max: u64,
+}
+
+/// A request whose reply was deferred.
+#[derive(Clone, Copy, Debug)]
+struct Deferred {
+    id: CallId,
+    /// The service's number of it.
+    number: u64,
+    /// Bytes of the request.
+    bytes: u32,
 }
 
 impl Peer {
@@ -53,6 +69,9 @@ impl Peer {
             // One receive request is reserved for the probe of whether the server is alive.
             grant: sizes.receives - 1,
             message: Vec::new(),
+            deferred: VecDeque::new(),
+            deferred_bytes: 0,
+            deferred_bytes_max: u64::from(sizes.receives) * u64::from(sizes.message_max),
         }
     }
 
@@ -75,12 +94,13 @@ impl Peer {
         self.unread.push_back((buffer, length));
     }
 
-    /// Whether there are messages to read or to send.
+    /// Whether there are messages to read or to send, or deferred requests.
     pub fn has_work(&self) -> bool {
-        !self.unread.is_empty() || self.outbox.has_waiting()
+        !self.unread.is_empty() || self.outbox.has_waiting() || !self.deferred.is_empty()
     }
 
-    /// Reads received messages, unless too many replies wait to be sent. True if anything was read.
+    /// Reads received messages, unless too many replies wait to be sent or are deferred. True if
+    /// anything was read.
     pub fn resume(
         &mut self,
         now: Instant,
@@ -90,7 +110,7 @@ impl Peer {
     ) -> bool {
         let mut happened = false;
         while let Some(&(buffer, length)) = self.unread.front() {
-            if self.outbox.is_congested() {
+            if self.outbox.is_congested() || self.deferred_bytes >= self.deferred_bytes_max {
                 counters.messages_held += 1;
                 break;
             }
@@ -105,6 +125,32 @@ impl Peer {
             self.message = message;
         }
         happened
+    }
+
+    /// Continues deferred requests, unless too many replies wait to be sent. True if any was replied
+    /// to.
+    pub fn resume_deferred(
+        &mut self,
+        now: Instant,
+        config: &ServerConfig,
+        service: &mut dyn Service,
+        counters: &mut ServerCounters,
+    ) -> bool {
+        let before = self.deferred.len();
+        if self.outbox.is_congested() {
+            return false;
+        }
+        for _ in 0..before {
+            let Some(Deferred { id, number, bytes }) = self.deferred.pop_front() else {
+                break;
+            };
+            self.deferred_bytes -= u64::from(bytes);
+            let client = self.connection.index.into();
+            self.reply(id, bytes, config, counters, |writer| {
+                service.resume(now, client, number, writer)
+            });
+        }
+        self.deferred.len() < before
     }
 
     fn handle_message(
@@ -142,7 +188,6 @@ impl Peer {
         }
     }
 
-    /// Writes the reply to a request into the newest waiting message.
     #[inline]
     fn serve(
         &mut self,
@@ -153,18 +198,44 @@ impl Peer {
         counters: &mut ServerCounters,
     ) {
         counters.requests += 1;
+        let client = self.connection.index.into();
+        let length = (CALL_HEADER_LEN + call.payload.len()) as u32;
+        let deferred = self.reply(call.id, length, config, counters, |writer| {
+            service.serve(now, client, call.code, call.payload, writer)
+        });
+        counters.deferred += u64::from(deferred);
+    }
+
+    /// Writes what `execute` replies to a request of `length` bytes into the newest waiting
+    /// message. True if the reply is deferred.
+    #[inline]
+    fn reply(
+        &mut self,
+        id: CallId,
+        length: u32,
+        config: &ServerConfig,
+        counters: &mut ServerCounters,
+        execute: impl FnOnce(&mut Writer<'_>) -> Status,
+    ) -> bool {
         let bytes = self.outbox.begin_call(0);
         let start = bytes.len();
-        let client = self.connection.index.into();
         let mut writer = Writer::new(bytes, config.payload_max as usize);
-        let mut status = service.serve(now, client, call.code, call.payload, &mut writer);
+        let mut status = execute(&mut writer);
+        if let Some(number) = writer.deferred() {
+            self.outbox.abandon_call(start);
+            self.deferred_bytes += u64::from(length);
+            let bytes = length;
+            self.deferred.push_back(Deferred { id, number, bytes });
+            return true;
+        }
         if writer.has_overflowed() {
             writer.clear();
             status = Status::REPLY_TOO_LARGE;
             counters.replies_too_large += 1;
         }
         counters.unknown_methods += u64::from(status == Status::UNKNOWN_METHOD);
-        self.outbox.end_call(start, call.id, status.0);
+        self.outbox.end_call(start, id, status.0);
+        false
     }
 
     fn answer_error(&mut self, id: CallId, status: Status) {

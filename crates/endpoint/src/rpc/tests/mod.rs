@@ -2,6 +2,7 @@
 
 mod basics;
 mod breaking;
+mod deferred;
 mod garbage;
 mod random;
 mod raw;

@@ -17,6 +17,8 @@ pub const ECHO: u16 = 1;
 pub const SIZED: u16 = 2;
 /// Replies with a status of its own and two bytes.
 pub const REFUSE: u16 = 3;
+/// Defers its reply, the request, until [`Recorder::answers`].
+pub const DEFER: u16 = 4;
 /// The status of replies to [`REFUSE`].
 pub const REFUSAL: Status = Status(77);
 
@@ -27,6 +29,12 @@ pub struct Recorder {
     pub served: Vec<(u32, Vec<u8>)>,
     /// Clients that have left.
     pub left: Vec<u32>,
+    /// Whether deferred requests are replied to.
+    pub answers: bool,
+    /// Deferred requests, by number.
+    pub deferred: Vec<Vec<u8>>,
+    /// How often they were continued.
+    pub resumed: u64,
 }
 
 impl Service for Recorder {
@@ -58,8 +66,28 @@ impl Service for Recorder {
                 reply.push(b"no");
                 REFUSAL
             }
+            DEFER => {
+                reply.push(b"not sent");
+                self.deferred.push(request.to_vec());
+                reply.defer(self.deferred.len() as u64 - 1)
+            }
             _ => Status::UNKNOWN_METHOD,
         }
+    }
+
+    fn resume(
+        &mut self,
+        _now: Instant,
+        _client: u32,
+        number: u64,
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        self.resumed += 1;
+        if !self.answers {
+            return reply.defer(number);
+        }
+        reply.push(&self.deferred[number as usize]);
+        Status::OK
     }
 
     fn left(&mut self, client: u32) {
@@ -87,6 +115,8 @@ pub struct Rig {
     pub server: Option<Server>,
     pub recorder: Recorder,
     pub clients: Vec<TestClient>,
+    /// The server's queue pairs, in the order of their acceptance.
+    pub accepted: Vec<Qpn>,
     /// Whether the server is polled.
     pub awake: bool,
 }
@@ -120,6 +150,7 @@ impl Rig {
             server: None,
             recorder: Recorder::default(),
             clients: Vec::new(),
+            accepted: Vec::new(),
             awake: true,
         };
         rig.start(config);
@@ -149,13 +180,12 @@ impl Rig {
         let pd = nics[node].create_pd();
         let client = Client::new(&mut nics[node], memory, pd, config).unwrap();
         let qpn = client.qpn();
-        let client = TestClient {
+        self.accept(node, qpn);
+        self.clients.push(TestClient {
             node,
             client,
             ends: Vec::new(),
-        };
-        self.clients.push(client);
-        self.accept(node, qpn);
+        });
         self.clients.len() - 1
     }
 
@@ -164,6 +194,7 @@ impl Rig {
         let server = self.server.as_mut().unwrap();
         let far = server.accept(&mut self.network.nics[SERVER]).unwrap();
         self.connect((node, qpn), (SERVER, far));
+        self.accepted.push(far);
         let server = self.server.as_mut().unwrap();
         server
             .connected(&mut self.network.nics[SERVER], far)
