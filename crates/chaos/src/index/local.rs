@@ -124,7 +124,8 @@ impl Local {
     fn look_at(&self, denied: Denied) {
         use rackweave_endpoint::btree::TreeError;
         match denied {
-            Denied::Moved { .. } | Denied::Busy => {}
+            // No endpoint has a replica here.
+            Denied::Moved { .. } | Denied::Busy | Denied::Replicated => {}
             Denied::Tree(TreeError::NodesUsedUp { .. } | TreeError::HeapFull { .. }) => {}
             Denied::Tree(error) => {
                 let who = self.who;

@@ -63,6 +63,14 @@ requests! {
     Adopt = 19 { id: MoveId, map: PartitionMap },
     /// Refuses to give the range away.
     Abort = 20 { id: MoveId },
+    /// Adds or changes a value at a replica.
+    ReplicaPut = 21 { epoch: u64, key: u64, value: &'a [u8] },
+    /// Removes a value at a replica.
+    ReplicaRemove = 22 { epoch: u64, key: u64 },
+    /// Adds entries at a replica.
+    ReplicaInstall = 23 { epoch: u64, entries: Entries<'a> },
+    /// Removes the entries of a range at a replica.
+    ReplicaClear = 24 { epoch: u64, low: u64, last: u64 },
 }
 
 /// The outcome of a request: the first byte of a reply.
@@ -81,7 +89,8 @@ pub enum Outcome {
     Full = 4,
     /// The value is too long for the tree.
     ValueTooLarge = 5,
-    /// A step of a move that does not fit the endpoint's state.
+    /// A step of a move that does not fit the endpoint's state, a request to a replica at an
+    /// endpoint or the reverse, or an epoch that a replica does not accept.
     Conflict = 6,
     /// The tree is damaged.
     Corrupt = 7,

@@ -57,6 +57,18 @@ fn requests<'a>(numbers: [u64; 4], bytes: &'a [u8], entries: &'a [u8]) -> Vec<Re
         Request::Seal { id, entries: d },
         Request::Adopt { id, map },
         Request::Abort { id },
+        Request::ReplicaPut {
+            epoch: a,
+            key: b,
+            value: bytes,
+        },
+        Request::ReplicaRemove { epoch: c, key: d },
+        Request::ReplicaInstall { epoch: d, entries },
+        Request::ReplicaClear {
+            epoch: a,
+            low: b,
+            last: c,
+        },
     ]
 }
 

@@ -1,21 +1,28 @@
 //! The endpoint's side of requests.
 
+mod backup;
 mod datagram;
 mod page;
 mod report;
+mod tasks;
 
 use super::message::{Entries, Outcome, Request, RequestError};
 use super::meter::{Count, Meter};
-use super::shard::{Denied, HandoverError, MoveId, Shard};
+use super::shard::{Denied, HandoverError, MoveId, Shard, Write, WriteKind};
 use crate::btree::{Direction, TreeError};
 use crate::rpc::{self, Service, Status, Writer};
+use backup::Backup;
 use page::PageWriter;
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use std::sync::Arc;
+use tasks::Tasks;
 
 pub use datagram::{DatagramServer, DatagramServerConfig, DatagramServerStatistics};
 pub use report::EndpointReport;
+
+/// Approximate number of entries copied to a replica at a time. Writes to them wait that long.
+const ENTRIES_COPIED_MAX: u32 = if cfg!(test) { 50 } else { 4096 };
 
 /// Executes requests on a shard. Each server thread has its own; all share the shard.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ pub struct IndexServer {
     shard: Arc<Shard>,
     meter: Arc<Meter>,
     value: Vec<u8>,
+    tasks: Tasks,
+    backup: Option<Backup>,
 }
 
 impl IndexServer {
@@ -34,6 +43,8 @@ impl IndexServer {
             shard,
             meter,
             value: Vec::new(),
+            tasks: Tasks::default(),
+            backup: None,
         }
     }
 
@@ -47,38 +58,47 @@ impl IndexServer {
         &self.meter
     }
 
-    /// Executes the most frequent requests.
-    fn operate(&mut self, request: &Request<'_>, reply: &mut Writer<'_>) -> Option<()> {
-        let (key, changed, was_there) = match *request {
-            Request::Get { key } => {
-                let there = self.shard.get(key, &mut self.value);
-                let there = self.judge(there, Count::Gets, key, reply)?;
-                return self.answer_get(there, reply);
-            }
-            Request::Insert { key, value } => (key, self.shard.insert(key, value), false),
-            Request::Update { key, value } => (key, self.shard.update(key, value), true),
-            Request::Put { key, value } => (key, self.shard.put(key, value), false),
-            Request::Delete { key } => (key, self.shard.remove(key), true),
-            _ => return None,
-        };
-        let changed = self.judge(changed, Count::Writes, key, reply)?;
-        let there = changed == was_there;
-        reply.push(&[if there {
-            Outcome::Done
-        } else {
-            Outcome::Absent
-        } as u8]);
-        Some(())
+    fn get(&mut self, key: u64, reply: &mut Writer<'_>) -> Status {
+        let there = self.shard.get(key, &mut self.value);
+        if let Some(there) = self.judge(there, Count::Gets, key, reply) {
+            self.answer_get(there, reply);
+        }
+        Status::OK
     }
 
-    fn answer_get(&self, there: bool, reply: &mut Writer<'_>) -> Option<()> {
+    fn answer_get(&self, there: bool, reply: &mut Writer<'_>) {
         if there {
             reply.push(&[Outcome::Done as u8]);
             reply.push(&self.value);
         } else {
             reply.push(&[Outcome::Absent as u8]);
         }
-        Some(())
+    }
+
+    /// Executes a write, which is also `request`.
+    fn write(
+        &mut self,
+        client: u32,
+        write: &Write<'_>,
+        request: &Request<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        match self.shard.write(write) {
+            Err(Denied::Replicated) => self.replicate(client, write, request, reply),
+            changed => self.answer_write(write, changed, reply),
+        }
+    }
+
+    fn answer_write(
+        &self,
+        write: &Write<'_>,
+        changed: Result<bool, Denied>,
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        if let Some(changed) = self.judge(changed, Count::Writes, write.key, reply) {
+            reply.push(&[outcome_of_write(write.kind, changed) as u8]);
+        }
+        Status::OK
     }
 
     /// Counts an operation and, if it was denied, writes the reason.
@@ -102,6 +122,10 @@ impl IndexServer {
             Err(Denied::Busy) => {
                 self.meter.count(Count::Busy);
                 reply.push(&[Outcome::Busy as u8]);
+            }
+            // Only of requests that are not for keys with a replica.
+            Err(Denied::Replicated) => {
+                reply.push(&[Outcome::Conflict as u8]);
             }
             Err(Denied::Tree(error)) => {
                 let outcome = outcome_of(&error);
@@ -159,8 +183,9 @@ impl IndexServer {
     }
 
     /// Executes the steps of a move.
-    fn hand_over(&self, request: &Request<'_>, reply: &mut Writer<'_>) {
+    fn hand_over(&mut self, client: u32, request: &Request<'_>, reply: &mut Writer<'_>) -> Status {
         let shard = &self.shard;
+        let mut at_replica = None;
         let numbers = match request {
             Request::Mark {
                 id,
@@ -172,7 +197,10 @@ impl IndexServer {
             } => shard
                 .mark(*id, *to, (*low, *last), *entries_max, map)
                 .map(|marked| vec![marked.low, marked.last]),
-            Request::Export { id, from } => return self.export(*id, *from, reply),
+            Request::Export { id, from } => {
+                self.export(*id, *from, reply);
+                return Status::OK;
+            }
             Request::Abort { id } => shard.abort(*id).map(|()| Vec::new()),
             Request::Release { id } => {
                 shard.release(*id);
@@ -180,17 +208,28 @@ impl IndexServer {
             }
             Request::Commit { id, map } => shard.commit(*id, map).map(|()| Vec::new()),
             Request::Stage { id, low, last, map } => {
-                shard.stage(*id, (*low, *last), map).map(|()| Vec::new())
+                shard.stage(*id, (*low, *last), map).map(|epoch| {
+                    at_replica = epoch.map(|epoch| (epoch, None));
+                    Vec::new()
+                })
             }
             Request::Install { id, entries } => {
-                shard.install(*id, entries.iter()).map(|count| vec![count])
+                shard.install(*id, entries.iter()).map(|(count, epoch)| {
+                    at_replica = epoch.map(|epoch| (epoch, Some(count)));
+                    vec![count]
+                })
             }
             Request::Discard { id } => shard.discard(*id).map(|()| Vec::new()),
             Request::Seal { id, entries } => shard.seal(*id, *entries).map(|()| Vec::new()),
             Request::Adopt { id, map } => shard.adopt(*id, map).map(|()| Vec::new()),
-            _ => Ok(Vec::new()),
+            // Requests to a replica.
+            _ => Err(HandoverError::Other),
         };
+        if let Some(at_replica) = at_replica {
+            return self.begin_task(client, request, at_replica, reply);
+        }
         match numbers {
+            Err(HandoverError::Unfinished) => return self.wait(client, request, reply),
             Ok(numbers) => {
                 reply.push(&[Outcome::Done as u8]);
                 for number in numbers {
@@ -199,6 +238,7 @@ impl IndexServer {
             }
             Err(error) => refuse(error, reply),
         }
+        Status::OK
     }
 
     fn export(&self, id: MoveId, from: u64, reply: &mut Writer<'_>) {
@@ -217,7 +257,30 @@ impl IndexServer {
     }
 }
 
-fn outcome_of(error: &TreeError) -> Outcome {
+/// The write that a request is.
+#[inline]
+fn write_of<'a>(request: &Request<'a>) -> Option<Write<'a>> {
+    let (kind, key, value) = match *request {
+        Request::Insert { key, value } => (WriteKind::Insert, key, value),
+        Request::Update { key, value } => (WriteKind::Update, key, value),
+        Request::Put { key, value } => (WriteKind::Put, key, value),
+        Request::Delete { key } => (WriteKind::Remove, key, &[][..]),
+        _ => return None,
+    };
+    Some(Write { kind, key, value })
+}
+
+/// The outcome of a write: whether the key was there before.
+#[inline]
+fn outcome_of_write(kind: WriteKind, changed: bool) -> Outcome {
+    let if_changed = matches!(kind, WriteKind::Update | WriteKind::Remove);
+    match changed == if_changed {
+        true => Outcome::Done,
+        false => Outcome::Absent,
+    }
+}
+
+pub(super) fn outcome_of(error: &TreeError) -> Outcome {
     match error {
         TreeError::ValueTooLarge { .. } => Outcome::ValueTooLarge,
         TreeError::NodesUsedUp { .. } | TreeError::HeapFull { .. } | TreeError::Memory(_) => {
@@ -239,7 +302,7 @@ impl Service for IndexServer {
     fn serve(
         &mut self,
         _now: Instant,
-        _client: u32,
+        client: u32,
         method: u16,
         request: &[u8],
         reply: &mut Writer<'_>,
@@ -254,15 +317,35 @@ impl Service for IndexServer {
                 };
             }
         };
-        match request {
-            Request::Get { .. }
-            | Request::Insert { .. }
-            | Request::Update { .. }
-            | Request::Put { .. }
-            | Request::Delete { .. } => {
-                // A denied request has its reply already.
-                let _ = self.operate(&request, reply);
-            }
+        self.execute(client, &request, reply)
+    }
+
+    fn resume(
+        &mut self,
+        _now: Instant,
+        client: u32,
+        number: u64,
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        self.resume_task(client, number, reply)
+    }
+
+    fn left(&mut self, client: u32) {
+        self.forget_client(client);
+    }
+}
+
+impl IndexServer {
+    /// Executes a request of a client.
+    #[inline]
+    fn execute(&mut self, client: u32, request: &Request<'_>, reply: &mut Writer<'_>) -> Status {
+        if let Request::Get { key } = *request {
+            return self.get(key, reply);
+        }
+        if let Some(write) = write_of(request) {
+            return self.write(client, &write, request, reply);
+        }
+        match *request {
             Request::Scan {
                 low,
                 last,
@@ -282,7 +365,7 @@ impl Service for IndexServer {
                 reply.push(&[Outcome::Done as u8]);
                 reply.push(&self.shard.state().encode());
             }
-            _ => self.hand_over(&request, reply),
+            _ => return self.hand_over(client, request, reply),
         }
         Status::OK
     }
@@ -301,6 +384,9 @@ impl ServerThread {
     /// Executes received requests. True if there were any. The caller adds the elapsed time to the
     /// [meter](IndexServer::meter).
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
-        self.rpc.poll(now, verbs, &mut self.service)
+        let happened = self.service.advance(now, verbs);
+        let served = self.rpc.poll(now, verbs, &mut self.service);
+        self.service.flush(now, verbs);
+        happened || served
     }
 }

@@ -5,7 +5,9 @@
 
 mod handover;
 mod ownership;
+mod replication;
 mod start;
+mod write;
 
 use super::map::{EndpointId, Part, PartitionMap};
 use super::meter::Meter;
@@ -19,9 +21,13 @@ use rackweave_base::memory::MemoryError;
 use rackweave_base::{Block, Memory};
 use rackweave_verbs::Region;
 use rackweave_wire::fabric::tree::{META_WORD, Meta, NodePointer, ROOT};
+use replication::Replication;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use handover::{HandoverError, Marked, MoveId, ShardState};
+pub(super) use replication::{Begun, Stands};
+pub use replication::{ReplicationError, ReplicationState};
+pub(super) use write::{Write, WriteKind};
 
 /// Why an operation was not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -35,6 +41,9 @@ pub enum Denied {
     /// The keys are being moved to another endpoint.
     #[error("the keys are being moved; try again soon")]
     Busy,
+    /// Writes to the key go to a replica first: only a server thread can execute them.
+    #[error("the key has a replica; send the write to a server thread of the endpoint")]
+    Replicated,
     /// The tree refused.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -77,6 +86,7 @@ pub struct Shard {
     /// The version of the map.
     map_version: AtomicU64,
     control: Mutex<Control>,
+    replication: Mutex<Replication>,
 }
 
 /// State that changes rarely.
@@ -85,6 +95,8 @@ struct Control {
     map: Arc<PartitionMap>,
     giving: Option<Giving>,
     getting: Option<Getting>,
+    /// The range that is being copied to the replica, and the replica's epoch.
+    copying: Option<(u64, Span)>,
     /// Whether another endpoint is being restarted, in a map that is not known here yet.
     commits_nothing: bool,
     meters: Vec<Arc<Meter>>,
@@ -137,11 +149,13 @@ impl Shard {
                 map: Arc::new(map),
                 giving: None,
                 getting: None,
+                copying: None,
                 commits_nothing: false,
                 meters: Vec::new(),
                 sampled: Vec::new(),
                 counters: ShardStatistics::default(),
             }),
+            replication: Mutex::default(),
         })
     }
 
@@ -260,56 +274,6 @@ impl Shard {
     #[inline]
     pub fn get(&self, key: u64, value: &mut Vec<u8>) -> Result<bool, Denied> {
         self.read(key, || self.tree.lookup(key, value))
-    }
-
-    /// Changes a key that is owned, and stays owned until the change is done.
-    #[inline]
-    fn write(
-        &self,
-        key: u64,
-        change: impl FnOnce(&Tree) -> Result<bool, TreeError>,
-    ) -> Result<bool, Denied> {
-        let _stays = self.ownership.write(key);
-        let owned = self.ownership.read();
-        if !owned.keys.contains(key) {
-            return Err(self.moved());
-        }
-        if owned.leaving.contains(key) {
-            return Err(Denied::Busy);
-        }
-        Ok(change(&self.tree)?)
-    }
-
-    /// Adds a key. False if it was present; then nothing changes.
-    ///
-    /// # Errors
-    /// If the key belongs to another endpoint or is being moved, or the tree returns an error.
-    pub fn insert(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
-        self.write(key, |tree| tree.insert(key, value))
-    }
-
-    /// Changes the value of a key. False if the key is absent; then nothing changes.
-    ///
-    /// # Errors
-    /// As for [`Shard::insert`].
-    pub fn update(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
-        self.write(key, |tree| tree.update(key, value))
-    }
-
-    /// Sets the value of a key. True if the key was absent.
-    ///
-    /// # Errors
-    /// As for [`Shard::insert`].
-    pub fn put(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
-        self.write(key, |tree| tree.put(key, value))
-    }
-
-    /// Removes a key. False if it was absent.
-    ///
-    /// # Errors
-    /// As for [`Shard::insert`].
-    pub fn remove(&self, key: u64) -> Result<bool, Denied> {
-        self.write(key, |tree| tree.remove(key))
     }
 
     /// Fills an empty shard; see [`Tree::bulk_load`]. No other thread may use the tree meanwhile.

@@ -30,6 +30,18 @@ impl Span {
         };
         if both.is_none() { Self::NONE } else { both }
     }
+
+    /// The least range with both; they are adjacent, or one is empty.
+    pub fn or(self, other: Self) -> Self {
+        match (self.is_none(), other.is_none()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self {
+                low: self.low.min(other.low),
+                last: self.last.max(other.last),
+            },
+        }
+    }
 }
 
 /// The range that a shard owns at one moment.
@@ -62,6 +74,8 @@ pub(super) struct Ownership {
     generation: AtomicU64,
     keys: [AtomicU64; 2],
     leaving: [AtomicU64; 2],
+    /// The subset whose writes go to a replica first. Reads do not load it.
+    covered: [AtomicU64; 2],
     stripes: [Stripe; STRIPES],
 }
 
@@ -84,6 +98,7 @@ impl Ownership {
             generation: AtomicU64::new(0),
             keys: words(keys),
             leaving: words(Span::NONE),
+            covered: words(Span::NONE),
             stripes: Default::default(),
         }
     }
@@ -104,6 +119,18 @@ impl Ownership {
         }
     }
 
+    /// The subset whose writes go to a replica first.
+    #[inline]
+    pub fn covered(&self) -> Span {
+        loop {
+            let owned = self.read();
+            let covered = load(&self.covered);
+            if self.is_still(&owned) {
+                return covered;
+            }
+        }
+    }
+
     /// Whether nothing has changed since `owned` was read.
     #[inline]
     pub fn is_still(&self, owned: &Owned) -> bool {
@@ -121,14 +148,20 @@ impl Ownership {
         stripe.0.read().expect("no holder of this lock panics")
     }
 
-    /// Changes the range, and waits until every write that began before has ended. Only one thread
-    /// at a time may call it.
+    /// Changes the range, and waits until every write that began before has ended. What is covered
+    /// stays so, as far as it is owned. Only one thread at a time may call it.
     pub fn change(&self, keys: Span, leaving: Span) {
+        self.change_covered(keys, leaving, self.covered());
+    }
+
+    /// As [`Self::change`], with another subset covered.
+    pub fn change_covered(&self, keys: Span, leaving: Span, covered: Span) {
         let generation = self.generation.load(Ordering::Relaxed);
         self.generation.store(generation + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         store(&self.keys, keys);
         store(&self.leaving, leaving);
+        store(&self.covered, covered.and(keys));
         self.generation.store(generation + 2, Ordering::Release);
         for stripe in &self.stripes {
             drop(stripe.0.write().expect("no holder of this lock panics"));
@@ -148,6 +181,19 @@ mod tests {
         assert!(span(0, 9).and(span(10, 20)).is_none());
         assert!(Span::NONE.and(span(0, u64::MAX)).is_none());
         assert!(!Span::NONE.contains(0) && !Span::NONE.contains(1));
+        assert_eq!(span(0, 9).or(span(10, 20)), span(0, 20));
+        assert_eq!(Span::NONE.or(span(5, 9)), span(5, 9).or(Span::NONE));
+    }
+
+    #[test]
+    fn what_is_covered_is_owned() {
+        let span = |low, last| Span { low, last };
+        let ownership = Ownership::new(span(0, 20));
+        ownership.change_covered(span(0, 20), Span::NONE, span(0, 9));
+        ownership.change(span(5, 20), span(5, 5));
+        assert_eq!(ownership.covered(), span(5, 9));
+        ownership.change(span(15, 20), Span::NONE);
+        assert!(ownership.covered().is_none());
     }
 
     #[test]

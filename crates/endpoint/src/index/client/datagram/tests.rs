@@ -3,6 +3,7 @@
 use super::*;
 use crate::btree::{Direction, Tree, TreeConfig};
 use crate::index::op::{Answer, IndexError};
+use crate::index::reader::tests::fake_nic::FakeNic;
 use crate::index::{DatagramServer, DatagramServerConfig, Part, Shard};
 use rackweave_base::{Memory, Rng};
 use rackweave_verbs::DatagramError;
@@ -547,4 +548,32 @@ fn renew_check(bytes: &mut [u8]) {
         }
     }
     bytes[32..36].copy_from_slice(&(!crc).to_be_bytes());
+}
+
+#[test]
+fn a_write_that_waits_for_the_replica_is_executed_once_and_answered_later() {
+    let mut world = World::exact(5);
+    let shard = world.servers[0].0.shard().clone();
+    shard.replicate(1).unwrap();
+    while shard.mark_copy(1, 100).is_some() {
+        shard.cover(1);
+        shard.end_range();
+    }
+    let value = b"three";
+    world.client.begin(&Op::Insert { key: 3, value }).unwrap();
+    for _ in 0..200 {
+        assert_eq!(world.step(), []);
+    }
+    assert_eq!(shard.get(3, &mut Vec::new()), Ok(false));
+    let statistics = world.servers[0].0.statistics();
+    assert!(statistics.deferred == 1 && statistics.late > 0);
+    // The owner gives up the replica.
+    shard.uncover(1);
+    let service = world.servers[0].0.service();
+    service.advance(Instant::ZERO, &mut FakeNic::new(1, 1));
+    let replies: Vec<_> = (0..20).flat_map(|_| world.step()).collect();
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0].result, Ok(Answer::Found(false)));
+    let there = world.finish(&Op::Delete { key: 3 });
+    assert_eq!(there, Ok(Answer::Found(true)));
 }

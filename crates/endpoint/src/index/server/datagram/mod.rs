@@ -5,6 +5,7 @@
 //! that a switch has filled in, if that is usable. A duplicate of a read is executed again; a
 //! duplicate of a write is not (`sessions`).
 
+mod deferred;
 mod sessions;
 
 use super::IndexServer;
@@ -13,6 +14,7 @@ use crate::index::message::Request;
 use crate::index::meter::{Count, Meter};
 use crate::index::shard::Shard;
 use crate::rpc::Writer;
+use deferred::{CLIENT, Deferred};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::{BindError, Datagrams};
 use rackweave_wire::fabric::lookup::{
@@ -21,6 +23,8 @@ use rackweave_wire::fabric::lookup::{
 use rackweave_wire::fabric::rpc::Status;
 use serde::{Deserialize, Serialize};
 use sessions::{Recorded, Sessions, Verdict};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Configuration of a datagram server.
@@ -77,6 +81,8 @@ pub struct DatagramServerStatistics {
     pub repeated: u64,
     /// Writes whose slot has a newer write, or that another thread was executing.
     pub late: u64,
+    /// Writes whose reply waited for the replica.
+    pub deferred: u64,
     /// Writes in unknown sessions.
     pub sessionless: u64,
     /// Sessions that could not be opened because all were in use.
@@ -95,6 +101,7 @@ pub struct DatagramServer {
     request: Vec<u8>,
     body: Vec<u8>,
     reply: Vec<u8>,
+    deferred: VecDeque<Deferred>,
 }
 
 impl DatagramServer {
@@ -129,6 +136,7 @@ impl DatagramServer {
             request: Vec::new(),
             body: Vec::new(),
             reply: Vec::new(),
+            deferred: VecDeque::new(),
         }
     }
 
@@ -183,9 +191,16 @@ impl DatagramServer {
         self.sessions.lock().expect("no holder of this lock panics")
     }
 
+    /// The service, to be connected to a replica ([`IndexServer::attach_replica`]). The owner calls
+    /// [`IndexServer::advance`] before every [`Self::poll`] and [`IndexServer::flush`] after it.
+    pub fn service(&mut self) -> &mut IndexServer {
+        &mut self.service
+    }
+
     /// Executes received requests, at most one burst. Returns the number of datagrams.
     pub fn poll(&mut self, now: Instant, datagrams: &mut dyn Datagrams) -> u32 {
         let room = datagrams.datagram_max();
+        self.resume(now, datagrams, room);
         let mut request = core::mem::take(&mut self.request);
         let mut served = 0;
         while served < self.config.burst {
@@ -194,7 +209,7 @@ impl DatagramServer {
             };
             served += 1;
             self.statistics.received += 1;
-            if self.serve(now, &request, room) {
+            if self.serve(now, from, &request, room) {
                 let sent = datagrams.send(self.config.port, from, &self.reply);
                 self.statistics.unsent += u64::from(sent.is_err());
             }
@@ -205,7 +220,7 @@ impl DatagramServer {
 
     /// Executes one request and makes the reply, of at most `room` bytes. False if no reply is to
     /// be sent.
-    fn serve(&mut self, now: Instant, bytes: &[u8], room: usize) -> bool {
+    fn serve(&mut self, now: Instant, from: (Ipv4Addr, u16), bytes: &[u8], room: usize) -> bool {
         let Ok(request) = lookup::Request::parse(bytes) else {
             self.statistics.damaged += 1;
             return false;
@@ -213,7 +228,7 @@ impl DatagramServer {
         let mut body = core::mem::take(&mut self.body);
         body.clear();
         let mut writer = Writer::new(&mut body, room.saturating_sub(HEADER_LEN));
-        let answer = self.carry_out(now, &request, &mut writer);
+        let answer = self.carry_out(now, from, &request, &mut writer);
         let overflowed = writer.has_overflowed();
         if let Some((mut status, level)) = answer {
             if overflowed {
@@ -241,6 +256,7 @@ impl DatagramServer {
     fn carry_out(
         &mut self,
         now: Instant,
+        from: (Ipv4Addr, u16),
         request: &lookup::Request<'_>,
         reply: &mut Writer<'_>,
     ) -> Option<(Status, u8)> {
@@ -280,6 +296,19 @@ impl DatagramServer {
             Ask::Open => return Some((self.open(now, (client, id), reply), FROM_ROOT)),
         };
         let status = self.write(now, (client, id), once, &write, reply)?;
+        if let Some(number) = reply.deferred() {
+            self.statistics.deferred += 1;
+            self.deferred.push_back(Deferred {
+                from,
+                op: request.op,
+                key: request.key,
+                client,
+                id,
+                once,
+                number,
+            });
+            return None;
+        }
         Some((status, FROM_ROOT))
     }
 
@@ -336,12 +365,18 @@ impl DatagramServer {
                 return Some(NO_SESSION);
             }
         }
-        // A denied write has its reply already, which is kept as well: a late copy must not be
-        // executed when the client has tried again elsewhere.
-        let _ = self.service.operate(request, reply);
+        let status = self.service.execute(CLIENT, request, reply);
+        if reply.deferred().is_none() {
+            self.record((client, id), once, reply);
+        }
+        Some(status)
+    }
+
+    /// Keeps the reply to a write, also to one that was denied: a late copy must not be executed
+    /// when the client has tried again elsewhere.
+    fn record(&self, (client, id): (u64, u64), once: Once, reply: &mut Writer<'_>) {
         let answer = Recorded::new(reply.written()).expect("answers to writes are short");
         self.lock().record(client, id, once, answer);
-        Some(Status::OK)
     }
 
     fn map(&self, from: u32, reply: &mut Writer<'_>) -> Status {

@@ -12,7 +12,9 @@ impl Shard {
     /// continue.
     ///
     /// # Errors
-    /// If the range cannot go there, another move is pending, or `map` is not the newest.
+    /// If the range cannot go there, another move is pending, or `map` is not the newest. With
+    /// [`HandoverError::Unfinished`] the keys are marked, and writes that the replica has not
+    /// acknowledged are in progress: repeat the step until they have ended.
     pub fn mark(
         &self,
         id: MoveId,
@@ -23,15 +25,13 @@ impl Shard {
     ) -> Result<Marked, HandoverError> {
         let mut control = self.control();
         if let Some(giving) = &control.giving {
+            let range = giving.range;
             return match giving.id == id {
-                true => Ok(Marked {
-                    low: giving.range.low,
-                    last: giving.range.last,
-                }),
+                true => self.check_drained(range).map(|()| range.into()),
                 false => Err(HandoverError::Other),
             };
         }
-        if control.getting.is_some() {
+        if control.getting.is_some() || control.copying.is_some() {
             return Err(HandoverError::Other);
         }
         self.learn(&mut control, map)?;
@@ -49,10 +49,7 @@ impl Shard {
             aborted: false,
         });
         self.ownership.change(self.owned().keys, range);
-        Ok(Marked {
-            low: range.low,
-            last: range.last,
-        })
+        self.check_drained(range).map(|()| range.into())
     }
 
     /// The part of a range, at the end next to its taker, that has about `most` entries.
@@ -63,30 +60,14 @@ impl Shard {
             Some(part) => part.low > own.low,
             None => range.last == own.last,
         };
-        let direction = if high {
-            Direction::Backward
-        } else {
-            Direction::Forward
-        };
-        let (mut left, mut end) = (most.max(1), None);
-        self.tree
-            .scan(range.low..=range.last, direction, &mut |key, _| {
-                left -= 1;
-                end = (left == 0).then_some(key);
-                left > 0
-            });
-        match (end, high) {
-            (None, _) => range,
-            (Some(low), true) => Span { low, ..range },
-            (Some(last), false) => Span { last, ..range },
-        }
+        self.part_of_range(range, high, most)
     }
 
     /// Passes the entries of the range that is leaving, from `from` on, to `page` until it returns
     /// false. Returns the key of the refused entry; `None` if no entries are left.
     ///
     /// # Errors
-    /// If there is no such move.
+    /// If there is no such move, or writes to the range have not ended.
     pub fn export(
         &self,
         id: MoveId,
@@ -94,8 +75,19 @@ impl Shard {
         page: &mut impl FnMut(u64, &[u8]) -> bool,
     ) -> Result<Option<u64>, HandoverError> {
         let range = self.control().giving(id)?.range;
+        self.check_drained(range)?;
+        Ok(self.export_range(range, from, page))
+    }
+
+    /// Passes entries of a range that is not written to `page`, from `from` on. The control lock is
+    /// not held: these entries do not change.
+    pub(in crate::index::shard) fn export_range(
+        &self,
+        range: Span,
+        from: u64,
+        page: &mut impl FnMut(u64, &[u8]) -> bool,
+    ) -> Option<u64> {
         let mut refused = None;
-        // The control lock is not held: these entries do not change.
         if from <= range.last {
             self.tree.scan(
                 from.max(range.low)..=range.last,
@@ -107,7 +99,7 @@ impl Shard {
                 },
             );
         }
-        Ok(refused)
+        refused
     }
 
     /// Refuses the commit from now on. Writes still wait: until the taker discards the range, it
@@ -132,8 +124,8 @@ impl Shard {
     /// Gives the range away. When this returns no READ finds it here.
     ///
     /// # Errors
-    /// If there is no such move, its result differs from `map`, or another endpoint is being
-    /// restarted.
+    /// If there is no such move, its result differs from `map`, writes to the range have not ended,
+    /// or another endpoint is being restarted.
     pub fn commit(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
         let mut control = self.control();
         if *control.map == *map && control.giving.is_none() {
@@ -145,6 +137,7 @@ impl Shard {
             return Err(HandoverError::Aborted);
         }
         let range = giving.range;
+        self.check_drained(range)?;
         let next = control
             .map
             .with_move(self.me, giving.to, range.low, range.last);

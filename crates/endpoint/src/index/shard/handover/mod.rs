@@ -35,37 +35,43 @@ impl Shard {
     /// The state of the shard.
     pub fn state(&self) -> ShardState {
         let control = self.control();
-        let marked = |range: Span| Marked {
-            low: range.low,
-            last: range.last,
-        };
         let giving = control.giving.as_ref();
         let getting = control.getting.as_ref();
         ShardState {
             version: control.map.version(),
             part: control.map.part_of(self.me),
-            giving: giving.map(|giving| (giving.id, marked(giving.range))),
-            getting: getting.map(|getting| (getting.id, marked(getting.range), getting.entries)),
+            giving: giving.map(|giving| (giving.id, giving.range.into())),
+            getting: getting.map(|getting| (getting.id, getting.range.into(), getting.entries)),
         }
     }
 
-    /// Begins to take `low..=last`, which must be adjacent to the owned range.
+    /// Begins to take `low..=last`, which must be adjacent to the owned range. Returns the epoch of
+    /// the replica, if the replica is to have the range as well: it must remove what it has of the
+    /// range, and then the caller calls [`Self::staged`].
     ///
     /// # Errors
-    /// If it is not, another move is pending, or `map` is not the newest.
-    pub fn stage(
+    /// If it is not adjacent, another move is pending, or `map` is not the newest.
+    pub(in crate::index) fn stage(
         &self,
         id: MoveId,
         (low, last): (u64, u64),
         map: &PartitionMap,
-    ) -> Result<(), HandoverError> {
+    ) -> Result<Option<u64>, HandoverError> {
         let mut control = self.control();
         if let Some(getting) = &control.getting {
-            let same = getting.id == id && getting.range == Span { low, last };
-            return same.then_some(()).ok_or(HandoverError::Other);
+            if getting.id != id || getting.range != (Span { low, last }) {
+                return Err(HandoverError::Other);
+            }
+            let ready = getting.is_cleared || self.epoch_of(getting).is_none();
+            return ready.then_some(None).ok_or(HandoverError::Unfinished);
         }
-        if control.giving.is_some() {
+        if control.giving.is_some() || control.copying.is_some() {
             return Err(HandoverError::Other);
+        }
+        let mut replication = self.replication();
+        if replication.ranges > 0 {
+            // The replica may receive entries of an earlier move after it has removed the range.
+            return Err(HandoverError::Unfinished);
         }
         self.learn(&mut control, map)?;
         if map.with_move(map.owner(low), self.me, low, last).is_err() {
@@ -77,27 +83,57 @@ impl Shard {
             // The bounds of an empty tree are arbitrary.
             self.tree.shrink(low, last)?;
         }
+        // If the replica lacks other keys, too, the range will be copied to it with them.
+        let replica = match self.is_covered() {
+            true => replication.epoch,
+            false => 0,
+        };
         control.getting = Some(Getting {
             id,
             range: Span { low, last },
             before,
             entries: 0,
             sealed: false,
+            replica,
+            is_cleared: false,
         });
-        Ok(())
+        let is_replicated = replica != 0;
+        replication.ranges += u32::from(is_replicated);
+        Ok(is_replicated.then_some(replica))
     }
 
-    /// Adds entries of the range that is being taken. Returns how many have been added so far.
+    /// The replica has removed what it had of the range that is being taken.
+    pub(in crate::index) fn staged(&self, id: MoveId) {
+        let mut control = self.control();
+        if let Ok(getting) = control.getting(id) {
+            getting.is_cleared = true;
+        }
+        self.end_range();
+    }
+
+    /// The epoch in which the range that is being taken goes to the replica, if it is in force.
+    fn epoch_of(&self, getting: &Getting) -> Option<u64> {
+        let epoch = self.replication().epoch;
+        (epoch != 0 && epoch == getting.replica).then_some(epoch)
+    }
+
+    /// Adds entries of the range that is being taken. Returns how many have been added so far, and
+    /// the epoch of the replica, if it is to add them as well; then the caller calls
+    /// [`Self::end_range`].
     ///
     /// # Errors
     /// If there is no such move, or the tree returns an error.
-    pub fn install<'a>(
+    pub(in crate::index) fn install<'a>(
         &self,
         id: MoveId,
         entries: impl Iterator<Item = (u64, &'a [u8])>,
-    ) -> Result<u64, HandoverError> {
+    ) -> Result<(u64, Option<u64>), HandoverError> {
         let mut control = self.control();
         let getting = control.getting(id)?;
+        let epoch = self.epoch_of(getting);
+        if epoch.is_some() && (!getting.is_cleared || getting.sealed) {
+            return Err(HandoverError::Other);
+        }
         for (key, value) in entries {
             if !getting.range.contains(key) {
                 let (low, last) = (key, key);
@@ -105,7 +141,8 @@ impl Shard {
             }
             getting.entries += u64::from(self.tree.put(key, value)?);
         }
-        Ok(getting.entries)
+        self.replication().ranges += u32::from(epoch.is_some());
+        Ok((getting.entries, epoch))
     }
 
     /// Cancels taking the range. Has no effect if no such move is pending.
@@ -137,6 +174,9 @@ impl Shard {
     pub fn seal(&self, id: MoveId, entries: u64) -> Result<(), HandoverError> {
         let mut control = self.control();
         let getting = control.getting(id)?;
+        if self.replication().ranges > 0 {
+            return Err(HandoverError::Unfinished);
+        }
         if getting.entries != entries {
             return Err(HandoverError::Entries {
                 here: getting.entries,
@@ -193,7 +233,12 @@ impl Shard {
         control.counters.entries_in += getting.entries;
         // The map first: a client that gets the map from here also finds the keys here.
         self.own(control, map);
-        self.ownership.change(span_of(map, self.me), Span::NONE);
+        let mut covered = self.ownership.covered();
+        if self.epoch_of(&getting).is_some() {
+            covered = covered.or(getting.range);
+        }
+        let keys = span_of(map, self.me);
+        self.ownership.change_covered(keys, Span::NONE, covered);
     }
 }
 

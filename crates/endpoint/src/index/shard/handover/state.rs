@@ -28,15 +28,28 @@ pub(in crate::index::shard) struct Getting {
     pub entries: u64,
     /// Whether all entries have arrived.
     pub sealed: bool,
+    /// The epoch in which the replica gets the range as well; zero: none.
+    pub replica: u64,
+    /// Whether the replica has removed what it had of the range.
+    pub is_cleared: bool,
 }
 
-/// A range to be moved.
+/// A range to be moved or copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marked {
     /// The least key.
     pub low: u64,
     /// The greatest key.
     pub last: u64,
+}
+
+impl From<Span> for Marked {
+    fn from(range: Span) -> Self {
+        Self {
+            low: range.low,
+            last: range.last,
+        }
+    }
 }
 
 /// The state of a shard.
@@ -142,6 +155,9 @@ pub enum HandoverError {
     /// It is not known whether all entries have arrived.
     #[error("the range is not sealed")]
     Unsealed,
+    /// Writes or earlier steps are waiting for the replica: repeat the step.
+    #[error("the replica has not acknowledged everything yet; repeat the step")]
+    Unfinished,
     /// The tree returned an error.
     #[error(transparent)]
     Tree(#[from] TreeError),

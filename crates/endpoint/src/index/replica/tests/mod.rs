@@ -1,0 +1,5 @@
+//! Endpoints with replicas, on nodes with soft NICs that fail.
+
+mod random;
+mod steps;
+mod world;
