@@ -60,23 +60,17 @@ impl ReceiveCounters {
     }
 }
 
-/// Passes the bytes of every Ethernet packet that `packet` represents to `send`, in order, each
-/// with its check value. `scratch` is the buffer in which they are assembled. Returns how many
-/// could not be built, because their payload is in a block that no longer exists.
-pub(crate) fn for_each_frame(
+/// Passes every Ethernet packet that `packet` represents to `take`, in order, each with its check
+/// value. `take` returns whether it could build the packet's bytes. Returns how many it could not
+/// build, because their payload is in a block that no longer exists.
+pub(crate) fn for_each_packet(
     mut packet: Packet,
     memory: &Memory,
-    scratch: &mut Vec<u8>,
-    mut send: impl FnMut(&[u8]),
+    mut take: impl FnMut(&Packet) -> bool,
 ) -> u64 {
     let mut one = |packet: &mut Packet| {
         seal_if_missing(packet, memory);
-        scratch.clear();
-        let whole = packet.serialise(memory, scratch);
-        if whole {
-            send(scratch);
-        }
-        u64::from(!whole)
+        u64::from(!take(packet))
     };
     if packet.fragments() == 1 {
         return one(&mut packet);
@@ -152,9 +146,14 @@ mod tests {
     use rackweave_wire::{Verdict, icrc};
 
     fn frames(packet: Packet, memory: &Memory) -> (Vec<Vec<u8>>, u64) {
-        let (mut frames, mut scratch) = (Vec::new(), Vec::new());
-        let gone = for_each_frame(packet, memory, &mut scratch, |bytes| {
-            frames.push(bytes.to_vec());
+        let mut frames = Vec::new();
+        let gone = for_each_packet(packet, memory, |packet| {
+            let mut bytes = Vec::new();
+            let whole = packet.serialise(memory, &mut bytes);
+            if whole {
+                frames.push(bytes);
+            }
+            whole
         });
         (frames, gone)
     }

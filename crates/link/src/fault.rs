@@ -335,6 +335,14 @@ impl<L: Link> Link for Fault<L> {
         Ok(())
     }
 
+    fn cork(&mut self) {
+        self.inner.cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        self.inner.uncork(now);
+    }
+
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         self.release(now);
         if self.is_down() {

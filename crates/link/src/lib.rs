@@ -80,6 +80,13 @@ pub trait Link: Send {
     )]
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet>;
 
+    /// Announces that several packets are about to be sent. Until [`Self::uncork`] the link may
+    /// delay them, so that it can pass several to the system at once.
+    fn cork(&mut self) {}
+
+    /// Announces that no more packets follow at once.
+    fn uncork(&mut self, _now: Instant) {}
+
     /// The next packet from the other end.
     fn receive(&mut self, now: Instant) -> Option<Packet>;
 
@@ -123,6 +130,14 @@ impl<L: Link + ?Sized> Link for Box<L> {
     #[inline]
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
         (**self).send(now, packet)
+    }
+
+    fn cork(&mut self) {
+        (**self).cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        (**self).uncork(now);
     }
 
     #[inline]

@@ -1,14 +1,25 @@
-//! The queue of packets for a socket that accepts no more at the moment, and the counts of all
-//! others. Each end of a link over the system has one.
+//! The packets of one end of a link on their way to the system, and the counts of those that it has
+//! taken or refused. Each end of a link over the system has one.
+//!
+//! A packet is passed on at once, except between [`Outbox::cork`] and [`Outbox::uncork`]: then
+//! packets are gathered, so that the carrier can pass several on in one call. Packets that the
+//! system does not accept at the moment wait here.
+
+mod batch;
+
+pub(crate) use batch::Datagrams;
 
 use crate::bytes;
+use batch::Batch;
 use rackweave_base::{Duration, Instant, Memory, Packet};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::io;
 
-/// Maximum packets in the queue.
+/// Packets in the queue from which on no more are accepted.
 pub(crate) const QUEUE_MAX: usize = 64;
+
+/// Gathered packets are passed on from so many bytes on: about what one call can carry.
+const GATHERED_BYTES: usize = 62 << 10;
 
 /// Time before a packet that the system refused is offered again. No descriptor reports free space
 /// for all kinds of sockets.
@@ -29,14 +40,33 @@ pub struct SendCounters {
     pub payload_gone: u64,
 }
 
-/// Packets that the system refused temporarily, in order, and the time of the next attempt.
+/// Passes packets to the system.
+pub(crate) trait Carrier {
+    /// Bytes before each packet.
+    fn head(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Appends what belongs after the packet that is at the end of `bytes`, from `at` on.
+    fn finish(&mut self, _bytes: &mut Vec<u8>, _at: usize) {}
+
+    /// Passes datagrams to the system, in order, and returns how many it has taken: at least one.
+    ///
+    /// # Errors
+    /// What the system says of the first datagram, which it has not taken.
+    fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize>;
+}
+
+/// Packets on their way to the system, in order.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     mtu: usize,
     memory: Memory,
-    queue: VecDeque<Vec<u8>>,
+    batch: Batch,
+    /// Whether packets are gathered.
+    is_corked: bool,
+    /// The time of the next attempt, if the system has refused the first packet temporarily.
     retry_at: Option<Instant>,
-    scratch: Vec<u8>,
 }
 
 impl Outbox {
@@ -46,16 +76,21 @@ impl Outbox {
         Self {
             mtu,
             memory,
-            queue: VecDeque::with_capacity(QUEUE_MAX),
+            batch: Batch::default(),
+            is_corked: false,
             retry_at: None,
-            scratch: Vec::new(),
         }
     }
 
     /// Number of packets that [`Outbox::send`] is guaranteed to accept. A train takes one slot per
     /// fragment.
     pub(crate) fn free(&self) -> usize {
-        QUEUE_MAX.saturating_sub(self.queue.len())
+        QUEUE_MAX.saturating_sub(self.batch.len())
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
     }
 
     /// The time to call [`Outbox::flush`] again.
@@ -63,7 +98,17 @@ impl Outbox {
         self.retry_at
     }
 
-    /// Sends `packet` through `offer`, which passes bytes to the system, or queues it.
+    /// Begins to gather packets.
+    pub(crate) fn cork(&mut self) {
+        self.is_corked = true;
+    }
+
+    /// Ends gathering. Packets may be waiting: call [`Outbox::flush`].
+    pub(crate) fn uncork(&mut self) {
+        self.is_corked = false;
+    }
+
+    /// Sends `packet` through `carrier`, or queues it.
     ///
     /// # Errors
     /// Returns the packet if the queue is full.
@@ -73,137 +118,96 @@ impl Outbox {
         now: Instant,
         packet: Packet,
         counters: &mut SendCounters,
-        mut offer: impl FnMut(&[u8]) -> io::Result<()>,
+        carrier: &mut impl Carrier,
     ) -> Result<(), Packet> {
-        if !self.queue.is_empty() {
-            self.flush(now, counters, &mut offer);
+        if self.free() == 0 || !self.is_corked {
+            self.flush(now, counters, carrier);
         }
         if self.free() == 0 {
             return Err(packet);
         }
-        let (queue, retry_at, mtu) = (&mut self.queue, &mut self.retry_at, self.mtu);
-        let gone = bytes::for_each_frame(packet, &self.memory, &mut self.scratch, |frame| {
-            if !bytes::fits(frame, mtu) {
-                counters.too_long += 1;
-            } else if !queue.is_empty() {
-                queue.push_back(frame.to_vec());
-            } else if !is_done(offer(frame), counters) {
-                queue.push_back(frame.to_vec());
-                *retry_at = Some(now + RETRY);
+        let (memory, mtu) = (&self.memory, self.mtu);
+        let (batch, retry_at) = (&mut self.batch, &mut self.retry_at);
+        let gone = bytes::for_each_packet(packet, memory, |packet| {
+            let mut is_whole = true;
+            batch.add(|bytes| {
+                bytes.extend_from_slice(carrier.head());
+                let at = bytes.len();
+                is_whole = packet.serialise(memory, bytes);
+                let fits = bytes::fits(&bytes[at..], mtu);
+                if is_whole && fits {
+                    carrier.finish(bytes, at);
+                }
+                counters.too_long += u64::from(is_whole && !fits);
+                is_whole && fits
+            });
+            let is_full = batch.bytes() >= GATHERED_BYTES || batch.len() >= QUEUE_MAX;
+            // What the system has just refused it would refuse again.
+            if is_full && retry_at.is_none() {
+                *retry_at = pass_on(batch, now, counters, carrier);
             }
+            is_whole
         });
         counters.payload_gone += gone;
+        if !self.is_corked && self.retry_at.is_none() {
+            self.flush(now, counters, carrier);
+        }
         Ok(())
     }
 
-    /// Offers the queued packets again.
+    /// Passes on what waits.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
         counters: &mut SendCounters,
-        mut offer: impl FnMut(&[u8]) -> io::Result<()>,
+        carrier: &mut impl Carrier,
     ) {
-        while let Some(frame) = self.queue.front() {
-            if !is_done(offer(frame), counters) {
-                self.retry_at = Some(now + RETRY);
-                return;
-            }
-            self.queue.pop_front();
-        }
-        self.retry_at = None;
+        self.retry_at = pass_on(&mut self.batch, now, counters, carrier);
     }
 }
 
-/// Counts the result of sending a packet. Returns false if the system may accept it later.
-fn is_done(result: io::Result<()>, counters: &mut SendCounters) -> bool {
-    let counter = match result.map_err(|error| Errno::from_io_error(&error)) {
-        Ok(()) => &mut counters.sent,
-        Err(Some(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM)) => return false,
-        Err(Some(Errno::NOENT | Errno::CONNREFUSED)) => &mut counters.peer_gone,
-        Err(Some(Errno::MSGSIZE)) => &mut counters.too_long,
-        Err(_) => &mut counters.refused,
-    };
-    *counter += 1;
-    true
+/// Passes on all packets of a batch. Returns the time of the next attempt, if the system refuses
+/// one temporarily.
+fn pass_on(
+    batch: &mut Batch,
+    now: Instant,
+    counters: &mut SendCounters,
+    carrier: &mut impl Carrier,
+) -> Option<Instant> {
+    while let Some(waiting) = batch.waiting() {
+        match carrier.offer(waiting) {
+            Ok(taken) => {
+                counters.sent += taken as u64;
+                batch.remove(taken);
+            }
+            Err(error) if is_temporary(&error) => return Some(now + RETRY),
+            Err(error) => {
+                *counters.of(&error) += 1;
+                batch.remove(1);
+            }
+        }
+    }
+    None
+}
+
+/// Whether the system may accept later what it has refused now.
+pub(crate) fn is_temporary(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
+    )
+}
+
+impl SendCounters {
+    /// The counter of packets that the system refuses with this error.
+    fn of(&mut self, error: &io::Error) -> &mut u64 {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT | Errno::CONNREFUSED) => &mut self.peer_gone,
+            Some(Errno::MSGSIZE) => &mut self.too_long,
+            _ => &mut self.refused,
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conformance;
-    use rackweave_base::Payload;
-
-    /// Sends a packet through a system that returns `answer`; returns the counters.
-    fn check(answer: Errno) -> SendCounters {
-        let memory = Memory::new(1 << 16);
-        let mut outbox = Outbox::new(1500, memory.clone());
-        let mut counters = SendCounters::default();
-        let packet = conformance::packet(&memory, 1, Payload::Empty);
-        let answer = |_: &[u8]| Err(answer.into());
-        assert!(
-            outbox
-                .send(Instant::ZERO, packet, &mut counters, answer)
-                .is_ok()
-        );
-        assert_eq!(outbox.free() < QUEUE_MAX, outbox.retry_at().is_some());
-        counters
-    }
-
-    #[test]
-    fn what_cannot_be_sent_is_counted_and_what_may_go_later_is_kept() {
-        let none = SendCounters::default();
-        for errno in [Errno::AGAIN, Errno::NOBUFS, Errno::NOMEM, Errno::INTR] {
-            assert_eq!(check(errno), none);
-        }
-        for errno in [
-            Errno::NETDOWN,
-            Errno::NETUNREACH,
-            Errno::PERM,
-            Errno::ACCESS,
-        ] {
-            assert_eq!(check(errno), SendCounters { refused: 1, ..none });
-        }
-        for errno in [Errno::CONNREFUSED, Errno::NOENT] {
-            assert_eq!(
-                check(errno),
-                SendCounters {
-                    peer_gone: 1,
-                    ..none
-                }
-            );
-        }
-        assert_eq!(
-            check(Errno::MSGSIZE),
-            SendCounters {
-                too_long: 1,
-                ..none
-            }
-        );
-    }
-
-    #[test]
-    fn what_waited_goes_first() {
-        let memory = Memory::new(1 << 16);
-        let mut outbox = Outbox::new(1500, memory.clone());
-        let mut counters = SendCounters::default();
-        let mut arrived = Vec::new();
-        for number in 0..=QUEUE_MAX as u32 {
-            let packet = conformance::packet(&memory, number, Payload::Empty);
-            let full = |_: &[u8]| Err(Errno::AGAIN.into());
-            let taken = outbox.send(Instant::ZERO, packet, &mut counters, full);
-            assert_eq!(taken.is_ok(), number < QUEUE_MAX as u32);
-        }
-        let due = outbox.retry_at().expect("packets wait");
-        // The next packet can be sent again.
-        let packet = conformance::packet(&memory, 99, Payload::Empty);
-        let free = |bytes: &[u8]| {
-            let packet = rackweave_wire::parse_bytes(bytes).unwrap();
-            arrived.push(conformance::sequence(&packet));
-            Ok(())
-        };
-        assert!(outbox.send(due, packet, &mut counters, free).is_ok());
-        let expect: Vec<u32> = (0..QUEUE_MAX as u32).chain([99]).collect();
-        assert_eq!(arrived, expect);
-        assert_eq!((outbox.retry_at(), outbox.free()), (None, QUEUE_MAX));
-    }
-}
+mod tests;

@@ -20,9 +20,10 @@ mod system;
 mod tests;
 
 pub use error::PacketSocketError;
+pub(crate) use system::system_drops;
 
 use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
-use crate::outbox::{Outbox, SendCounters};
+use crate::outbox::{Carrier, Datagrams, Outbox, SendCounters};
 use crate::{Link, Properties};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, Packet};
@@ -52,9 +53,10 @@ pub struct PacketSocket {
 pub struct PacketSocketCounters {
     /// Counts of packets sent.
     pub send: SendCounters,
-    /// Counts of packets received. Packets that the system dropped because the link was not polled
-    /// are not included.
+    /// Counts of packets received.
     pub receive: ReceiveCounters,
+    /// Packets that the system dropped because the link was not polled for too long.
+    pub system_drops: u64,
 }
 
 impl PacketSocket {
@@ -82,37 +84,38 @@ impl PacketSocket {
 
     /// The event counts.
     pub fn counters(&self) -> PacketSocketCounters {
-        self.counters
+        PacketSocketCounters {
+            system_drops: u64::from(system_drops(&self.socket)),
+            ..self.counters
+        }
     }
 }
 
-/// Passes a packet to the system, padded to the minimum length of Ethernet.
-fn offer(socket: &OwnedFd, frame: &[u8]) -> io::Result<()> {
-    let mut padded = [0; LEN_MIN];
-    let frame = match padded.get_mut(..frame.len()) {
-        Some(start) => {
-            start.copy_from_slice(frame);
-            &padded
-        }
-        None => frame,
-    };
-    rustix::net::send(socket, frame, SendFlags::empty())?;
-    Ok(())
+/// The way to the interface.
+struct Way<'a>(&'a OwnedFd);
+
+impl Carrier for Way<'_> {
+    /// Pads a packet to the minimum length of Ethernet.
+    fn finish(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        bytes.resize(bytes.len().max(at + LEN_MIN), 0);
+    }
+
+    fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        rustix::net::send(self.0, datagrams.first(), SendFlags::empty())?;
+        Ok(1)
+    }
 }
 
 impl Link for PacketSocket {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        let socket = &self.socket;
-        self.outbox
-            .send(now, packet, &mut self.counters.send, |frame| {
-                offer(socket, frame)
-            })
+        let way = &mut Way(&self.socket);
+        self.outbox.send(now, packet, &mut self.counters.send, way)
     }
 
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         let socket = &self.socket;
-        self.outbox
-            .flush(now, &mut self.counters.send, |frame| offer(socket, frame));
+        let way = &mut Way(socket);
+        self.outbox.flush(now, &mut self.counters.send, way);
         loop {
             match rustix::net::recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((len, _)) => {

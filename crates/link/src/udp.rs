@@ -12,14 +12,23 @@
 //! Packets may be [sealed](Hub::sealed_port). Without that, a sender that can spoof a port's
 //! address can send packets as that port.
 //!
+//! Packets that a port sends between [`cork`](crate::Link::cork) and
+//! [`uncork`](crate::Link::uncork) are passed to the system in few calls. Those of one length are
+//! one message, which the system splits into datagrams on the way (UDP_SEGMENT), or not at all if
+//! the peer is on the same machine and lets datagrams be merged (UDP_GRO), as a hub does.
+//!
 //! Several threads may poll ports: a thread that receives a datagram puts it into the inbox of its
 //! port. But a thread that *sleeps* on a port must also poll all other ports of its hub, because
 //! one socket wakes them all.
 
+#[cfg(test)]
+mod batch_tests;
 mod challenge;
 mod error;
+mod path;
 mod port;
 mod seal;
+mod system;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -32,25 +41,23 @@ pub use seal::{SEAL_LEN, SealKeys};
 
 use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
 use crate::outbox::SendCounters;
+use crate::packet_socket::system_drops;
+use path::{overhead, path_mtu, prepare};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Memory, Packet};
 use rackweave_wire::vxlan::{self, Vxlan, VxlanError};
-use rackweave_wire::{ethernet, ipv4, udp};
-use rustix::net::sockopt;
 use seal::{Opener, Unsealed};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
+use system::{Received, Receiver};
 
-/// Maximum datagrams read from the socket at once.
+/// Number of datagrams from which on no more are read from the socket at once.
 const BATCH: usize = 64;
 
 /// Maximum packets queued for a port that is not polled.
-const INBOX_MAX: usize = 512;
-
-/// Requested size of the socket's send and receive buffers in bytes.
-const SOCKET_BYTES: usize = 4 << 20;
+const INBOX_MAX: usize = 1024;
 
 /// The largest Ethernet payload: a UDP datagram over IPv4 has at most 65507 bytes.
 const MTU_MAX: usize = 65_507 - vxlan::LEN - ETHERNET_MAX - SEAL_LEN;
@@ -97,6 +104,9 @@ pub struct UdpCounters {
     pub replayed: u64,
     /// Packets dropped because their port was not polled for too long.
     pub inbox_full: u64,
+    /// Datagrams that the system dropped because no port was polled for too long, or for lack of
+    /// memory.
+    pub system_drops: u64,
 }
 
 /// One socket, shared by the links to many peers. Clones are handles to the same one; it closes
@@ -119,9 +129,9 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     inboxes: HashMap<Key, Inbox>,
-    /// The receive buffer: one byte more than the longest accepted datagram, so that a longer one
-    /// is detected.
-    buffer: Vec<u8>,
+    receiver: Receiver,
+    /// Number of times that the socket was found empty.
+    emptied: u64,
     counters: UdpCounters,
 }
 
@@ -168,7 +178,8 @@ impl Hub {
             pool,
             state: Mutex::new(State {
                 inboxes: HashMap::new(),
-                buffer: vec![0; vxlan::LEN + ETHERNET_MAX + mtu + SEAL_LEN + 1],
+                receiver: Receiver::new(),
+                emptied: 0,
                 counters: UdpCounters::default(),
             }),
         })))
@@ -223,6 +234,8 @@ impl Hub {
             packets: VecDeque::new(),
             opener: keys.map(Opener::new),
         };
+        // Not before: `Hub::hear_challenge` expects each datagram alone.
+        system::merge_received(&self.0.socket);
         state.inboxes.insert(key, inbox);
         drop(state);
         Ok(Port::new(self.0.clone(), to, key, mtu, keys))
@@ -254,7 +267,11 @@ impl Hub {
 
     /// The event counts.
     pub fn counters(&self) -> UdpCounters {
-        self.0.lock().counters
+        let counters = self.0.lock().counters;
+        UdpCounters {
+            system_drops: u64::from(system_drops(&self.0.socket)),
+            ..counters
+        }
     }
 
     /// The peer's address in the form of the socket's address family, if it can be a peer.
@@ -286,36 +303,60 @@ impl Shared {
 
     /// Reads a batch of datagrams from the socket and puts each into the inbox of its port.
     fn pull(&self, state: &mut State) {
-        for _ in 0..BATCH {
-            match self.socket.recv_from(&mut state.buffer) {
-                Ok((len, from)) => self.deliver(state, len, from),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+        let State {
+            inboxes,
+            receiver,
+            counters,
+            emptied,
+        } = state;
+        let mut read = 0;
+        while read < BATCH {
+            let more = receiver.receive(&self.socket, |received| {
+                read += self.deliver(inboxes, counters, received);
+            });
+            match more {
+                Ok(true) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => read += 1,
                 // An unconnected socket has no lasting error other than an empty queue.
-                Err(_) => return,
+                Ok(false) | Err(_) => {
+                    *emptied += 1;
+                    return;
+                }
             }
         }
     }
 
-    /// Delivers the first `len` bytes of the buffer, or counts the reason for dropping them.
-    fn deliver(&self, state: &mut State, len: usize, from: SocketAddr) {
-        let State {
-            inboxes,
-            buffer,
-            counters,
-        } = state;
+    /// Delivers each datagram of a message, or counts the reason for dropping it. Returns their
+    /// number.
+    fn deliver(
+        &self,
+        inboxes: &mut HashMap<Key, Inbox>,
+        counters: &mut UdpCounters,
+        received: &Received<'_>,
+    ) -> usize {
+        let from = received.from;
         let ip = from.ip().to_canonical();
         let keys = [Key::Exact(ip, from.port()), Key::AnyPort(ip)];
-        let Some(key) = keys.into_iter().find(|key| inboxes.contains_key(key)) else {
-            counters.strangers += 1;
-            return;
-        };
-        let frame = match Vxlan::parse(&buffer[..len]) {
+        let key = keys.into_iter().find(|key| inboxes.contains_key(key));
+        let mut inbox = key.and_then(|key| inboxes.get_mut(&key));
+        let mut count = 0;
+        for datagram in received.datagrams() {
+            match &mut inbox {
+                Some(inbox) => self.deliver_to(inbox, counters, datagram),
+                None => counters.strangers += 1,
+            }
+            count += 1;
+        }
+        count
+    }
+
+    fn deliver_to(&self, inbox: &mut Inbox, counters: &mut UdpCounters, datagram: &[u8]) {
+        let frame = match Vxlan::parse(datagram) {
             Ok((header, frame)) if header == self.vxlan => frame,
             Ok(_) => return counters.wrong_vni += 1,
             Err(VxlanError::Truncated) => return counters.truncated += 1,
             Err(VxlanError::NoVni) => return counters.no_vni += 1,
         };
-        let inbox = inboxes.get_mut(&key).expect("found above");
         let frame = match inbox.opener.as_mut().map(|opener| opener.open(frame)) {
             None => frame,
             Some(Ok(packet)) => packet,
@@ -329,38 +370,4 @@ impl Shared {
             .packets
             .extend(counters.receive.take(frame, self.mtu, &self.pool));
     }
-}
-
-/// Requests large buffers and no fragmentation from the system. It may grant smaller buffers.
-fn prepare(socket: &UdpSocket) {
-    if sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BYTES).is_err() {
-        let _less = sockopt::set_socket_recv_buffer_size(socket, SOCKET_BYTES);
-    }
-    if sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BYTES).is_err() {
-        let _less = sockopt::set_socket_send_buffer_size(socket, SOCKET_BYTES);
-    }
-    // Each call fails only on a socket of the other family; IPv6 sockets may carry both.
-    let _other = sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO);
-    let _other = sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::DO);
-}
-
-/// Bytes around an inner packet's Ethernet payload on the path to `ip`.
-fn overhead(ip: IpAddr) -> usize {
-    let outer = if ip.is_ipv4() { ipv4::LEN } else { 40 };
-    outer + udp::LEN + vxlan::LEN + ethernet::LEN
-}
-
-/// The path MTU to `peer` as the system currently knows it; `None` if it knows no route.
-fn path_mtu(peer: SocketAddr) -> Option<usize> {
-    let any: SocketAddr = match peer {
-        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let probe = UdpSocket::bind(any).ok()?;
-    probe.connect(peer).ok()?;
-    let mtu = match peer {
-        SocketAddr::V4(_) => sockopt::ip_mtu(&probe),
-        SocketAddr::V6(_) => sockopt::ipv6_mtu(&probe),
-    };
-    mtu.ok().map(|mtu| mtu as usize)
 }

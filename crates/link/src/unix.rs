@@ -16,13 +16,14 @@ mod tests;
 pub use bind::UnixError;
 
 use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
-use crate::outbox::{Outbox, SendCounters};
+use crate::outbox::{Carrier, Datagrams, Outbox, SendCounters};
 use crate::{Link, Properties};
 use bind::Bound;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, Packet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net;
 use std::path::{Path, PathBuf};
 
 /// One end of a link over Unix datagrams. Its socket file is removed when it is dropped.
@@ -86,18 +87,30 @@ impl UnixDatagram {
     }
 }
 
+/// The way to the peer.
+struct Way<'a> {
+    socket: &'a net::UnixDatagram,
+    peer: &'a Path,
+}
+
+impl Carrier for Way<'_> {
+    fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        self.socket.send_to(datagrams.first(), self.peer)?;
+        Ok(1)
+    }
+}
+
 impl Link for UnixDatagram {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
         let (socket, peer) = (&self.bound.socket, &self.peer);
-        let offer = |frame: &[u8]| socket.send_to(frame, peer).map(drop);
-        self.outbox
-            .send(now, packet, &mut self.counters.send, offer)
+        let way = &mut Way { socket, peer };
+        self.outbox.send(now, packet, &mut self.counters.send, way)
     }
 
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         let (socket, peer) = (&self.bound.socket, &self.peer);
-        let offer = |frame: &[u8]| socket.send_to(frame, peer).map(drop);
-        self.outbox.flush(now, &mut self.counters.send, offer);
+        let way = &mut Way { socket, peer };
+        self.outbox.flush(now, &mut self.counters.send, way);
         loop {
             match socket.recv_from(&mut self.buffer) {
                 Ok((len, from)) if from.as_pathname() == Some(peer) => {

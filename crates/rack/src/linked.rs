@@ -139,6 +139,7 @@ impl LinkedNode {
         if self.direct.iter_mut().flatten().any(blocks) {
             return moved;
         }
+        self.link.cork();
         let mut room = BURST;
         while room > 0 {
             // Reading the free capacity touches the other end's cache line, so it is done once a
@@ -167,6 +168,7 @@ impl LinkedNode {
                 }
             }
         }
+        self.link.uncork(now);
         moved
     }
 
@@ -301,6 +303,7 @@ impl LinkedSwitch {
             if waiting == 0 {
                 continue;
             }
+            link.cork();
             for _ in 0..waiting.min(link.free()) {
                 let Some(packet) = self.switch.poll_transmit(port) else {
                     break;
@@ -309,6 +312,7 @@ impl LinkedSwitch {
                 let sent = link.send(now, packet);
                 debug_assert!(sent.is_ok(), "the link announced space");
             }
+            link.uncork(now);
         }
         moved
     }

@@ -52,6 +52,14 @@ impl<L: Link> Link for Capture<L> {
         Ok(())
     }
 
+    fn cork(&mut self) {
+        self.inner.cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        self.inner.uncork(now);
+    }
+
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.inner.receive(now)?;
         self.picture.take(&packet, &self.capture.memory);

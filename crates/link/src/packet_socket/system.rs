@@ -113,6 +113,26 @@ pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Number of packets that the system has dropped since the socket was made, because its receive
+/// buffer was full. 0 if the system does not tell.
+pub(crate) fn system_drops(socket: impl AsFd) -> u32 {
+    /// The place of the drops among the values (SK_MEMINFO_DROPS of linux/sock_diag.h).
+    const AT: usize = 8;
+    let mut values = [0u32; AT + 1];
+    let mut len = size_of_val(&values) as socklen_t;
+    // SAFETY: `values` is writable for `len` bytes through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { values[AT] } else { 0 }
+}
+
 fn ask(socket: BorrowedFd<'_>, name: &str, request: c_ulong) -> io::Result<[u8; 24]> {
     let mut asked = Request {
         name: [0; libc::IFNAMSIZ],

@@ -29,10 +29,10 @@ impl Hub {
     /// accept the datagram: it may be lost anyway.
     pub fn challenge(&self, peer: SocketAddr, token: &Token) -> Result<(), UdpError> {
         let to = self.peer(peer)?;
-        let mut frame = [0; LEN - vxlan::LEN];
-        frame[ethernet::LEN - 2..ethernet::LEN].copy_from_slice(&ETHERTYPE);
-        frame[ethernet::LEN..].copy_from_slice(token);
-        let _ = self.0.send_to(to, &frame, &[]);
+        let addresses = [0; ethernet::LEN - ETHERTYPE.len()];
+        let frame = [&addresses[..], &ETHERTYPE, token].concat();
+        let challenge = [&self.0.vxlan.emit()[..], &frame].concat();
+        let _ = self.0.socket.send_to(&challenge, to);
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! One port of a hub: the link to one peer.
 
 use super::seal::Sealer;
+use super::system::{self, SendError};
 use super::{Key, SealKeys, Shared};
-use crate::outbox::Outbox;
+use crate::outbox::{Carrier, Datagrams, Outbox, is_temporary};
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
-use std::io::{self, IoSlice};
+use rackweave_wire::vxlan;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -19,7 +20,25 @@ pub struct Port {
     key: Key,
     mtu: usize,
     outbox: Outbox,
+    wrapper: Wrapper,
+    /// How often the socket had been found empty when this port last had nothing to return.
+    emptied: u64,
+}
+
+/// What goes around a port's packets, and how they are passed to the system.
+#[derive(Debug)]
+struct Wrapper {
+    head: [u8; vxlan::LEN],
     sealer: Option<Sealer>,
+    /// Whether the system may be asked to split messages into datagrams.
+    may_split: bool,
+}
+
+/// The way from a port to the system.
+struct Way<'a> {
+    shared: &'a Shared,
+    to: SocketAddr,
+    wrapper: &'a mut Wrapper,
 }
 
 impl Port {
@@ -33,64 +52,106 @@ impl Port {
     ) -> Self {
         Self {
             outbox: Outbox::new(mtu, shared.memory.clone()),
-            sealer: keys.map(Sealer::new),
+            wrapper: Wrapper {
+                head: shared.vxlan.emit(),
+                sealer: keys.map(Sealer::new),
+                may_split: true,
+            },
             mtu,
             shared,
             to,
             key,
+            emptied: 0,
         }
     }
 }
 
-impl Shared {
-    /// Passes a packet to the system, between its VXLAN header and its seal.
-    pub(super) fn send_to(&self, to: SocketAddr, frame: &[u8], seal: &[u8]) -> io::Result<()> {
-        let header = self.vxlan.emit();
-        let parts = [&header, frame, seal].map(IoSlice::new);
-        let mut no_control = SendAncillaryBuffer::default();
-        sendmsg_addr(
-            &self.socket,
-            &to,
-            &parts,
-            &mut no_control,
-            SendFlags::empty(),
-        )?;
-        Ok(())
+impl Carrier for Way<'_> {
+    fn head(&self) -> &[u8] {
+        &self.wrapper.head
+    }
+
+    fn finish(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        if let Some(sealer) = &mut self.wrapper.sealer {
+            let seal = sealer.seal(&bytes[at..]);
+            bytes.extend_from_slice(&seal);
+        }
+    }
+
+    fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        let may_split = &mut self.wrapper.may_split;
+        let send = |datagrams, split| system::send(&self.shared.socket, self.to, datagrams, split);
+        match send(datagrams, *may_split) {
+            Ok(taken) => Ok(taken),
+            Err(SendError { error, count }) if count == 1 || is_temporary(&error) => Err(error),
+            // The system has an answer for each datagram. If it takes them, it does not split on
+            // the way to this peer: the interface must be able to make checksums, for example.
+            Err(SendError { count, .. }) => {
+                let taken = send(datagrams.start(count), false).map_err(|refused| refused.error)?;
+                *may_split = false;
+                Ok(taken)
+            }
+        }
     }
 }
 
-fn offer(
-    shared: &Shared,
-    to: SocketAddr,
-    sealer: &mut Option<Sealer>,
-    frame: &[u8],
-) -> io::Result<()> {
-    match sealer {
-        Some(sealer) => shared.send_to(to, frame, &sealer.seal(frame)),
-        None => shared.send_to(to, frame, &[]),
+impl Port {
+    /// Whether the system may be asked to split messages.
+    #[cfg(test)]
+    pub(super) fn may_split(&self) -> bool {
+        self.wrapper.may_split
+    }
+
+    /// Passes on what waits.
+    fn flush(&mut self, now: Instant) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        let Self { shared, to, .. } = self;
+        let mut way = Way {
+            shared,
+            to: *to,
+            wrapper: &mut self.wrapper,
+        };
+        let counters = &mut shared.lock().counters.send;
+        self.outbox.flush(now, counters, &mut way);
     }
 }
 
 impl Link for Port {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        let (shared, to, sealer) = (&self.shared, self.to, &mut self.sealer);
+        let Self { shared, to, .. } = self;
+        let mut way = Way {
+            shared,
+            to: *to,
+            wrapper: &mut self.wrapper,
+        };
         let counters = &mut shared.lock().counters.send;
-        self.outbox.send(now, packet, counters, |frame| {
-            offer(shared, to, sealer, frame)
-        })
+        self.outbox.send(now, packet, counters, &mut way)
+    }
+
+    fn cork(&mut self) {
+        self.outbox.cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        self.outbox.uncork();
+        self.flush(now);
     }
 
     fn receive(&mut self, now: Instant) -> Option<Packet> {
-        let (shared, to, sealer) = (&self.shared, self.to, &mut self.sealer);
+        self.flush(now);
+        let shared = &self.shared;
         let mut state = shared.lock();
-        let counters = &mut state.counters.send;
-        self.outbox
-            .flush(now, counters, |frame| offer(shared, to, sealer, frame));
         let packet = state.inboxes.get_mut(&self.key)?.packets.pop_front();
         if packet.is_some() {
             return packet;
         }
-        shared.pull(&mut state);
+        // A thread that polls all ports in turn asks the system once for all of them.
+        if state.emptied == self.emptied {
+            shared.pull(&mut state);
+        }
+        self.emptied = state.emptied;
         state.inboxes.get_mut(&self.key)?.packets.pop_front()
     }
 

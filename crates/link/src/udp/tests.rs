@@ -4,10 +4,10 @@ use super::*;
 use crate::{Link, conformance};
 use rackweave_base::{Instant, Payload};
 
-const MTU: usize = 4200;
+pub(super) const MTU: usize = 4200;
 const VNI: u32 = 77;
 
-fn hub_at(bind: &str, memory: &Memory) -> Hub {
+pub(super) fn hub_at(bind: &str, memory: &Memory) -> Hub {
     let config = HubConfig {
         bind: bind.parse().unwrap(),
         vni: VNI,
@@ -16,11 +16,11 @@ fn hub_at(bind: &str, memory: &Memory) -> Hub {
     Hub::bind(config, memory.clone(), Pool::new(64)).unwrap()
 }
 
-fn hub(memory: &Memory) -> Hub {
+pub(super) fn hub(memory: &Memory) -> Hub {
     hub_at("127.0.0.1:0", memory)
 }
 
-fn exact(hub: &Hub, peer: &Hub) -> Port {
+pub(super) fn exact(hub: &Hub, peer: &Hub) -> Port {
     hub.port(peer.local_addr(), PeerRule::Exact).unwrap()
 }
 
@@ -29,25 +29,25 @@ fn packet(memory: &Memory, number: u32) -> Packet {
 }
 
 /// A whole VXLAN datagram with a valid packet.
-fn datagram(memory: &Memory, number: u32) -> Vec<u8> {
+pub(super) fn datagram(memory: &Memory, number: u32) -> Vec<u8> {
     let mut bytes = Vxlan::new(VNI).unwrap().emit().to_vec();
     assert!(packet(memory, number).serialise(memory, &mut bytes));
     bytes
 }
 
 /// The next packet, with as much waiting as a loopback needs.
-fn receive(port: &mut Port) -> Option<u32> {
+pub(super) fn receive(port: &mut Port) -> Option<u32> {
     conformance::patiently(|| next(port))
 }
 
 /// The next packet that has arrived.
-fn next(port: &mut Port) -> Option<u32> {
+pub(super) fn next(port: &mut Port) -> Option<u32> {
     let packet = port.receive(Instant::ZERO);
     packet.map(|packet| conformance::sequence(&packet))
 }
 
 /// Whether the system supports IPv6; prints a message if not.
-fn has_ipv6() -> bool {
+pub(super) fn has_ipv6() -> bool {
     let bound = UdpSocket::bind("[::1]:0");
     if let Err(error) = &bound {
         eprintln!("skipped for IPv6: {error}");
@@ -278,7 +278,7 @@ fn bad_configurations_are_refused_with_a_remedy() {
     assert!(peer("[::1]:5").contains("`[::]` for both kinds"));
 }
 
-fn sealed(hub: &Hub, peer: SocketAddr, keys: &SealKeys) -> Port {
+pub(super) fn sealed(hub: &Hub, peer: SocketAddr, keys: &SealKeys) -> Port {
     hub.sealed_port(peer, PeerRule::Exact, keys).unwrap()
 }
 

@@ -70,10 +70,15 @@ fn echo(datagram: &[u8]) -> Vec<u8> {
     back
 }
 
-fn send(port: &mut Port, bytes: &[u8]) {
+/// Sends a packet `times` times, in one batch.
+fn send(port: &mut Port, bytes: &[u8], times: usize) {
     let (header, rest) = bytes.split_at(42);
-    let packet = Packet::new(header, Payload::copied(rest));
-    port.send(Instant::ZERO, packet).unwrap();
+    port.cork();
+    for _ in 0..times {
+        let packet = Packet::new(header, Payload::copied(rest));
+        port.send(Instant::ZERO, packet).unwrap();
+    }
+    port.uncork(Instant::ZERO);
 }
 
 #[test]
@@ -91,29 +96,29 @@ fn a_linux_vxlan_device_is_a_peer() {
         let hub = hub("10.1.0.1:4789", 1450);
         let device = "10.1.0.2:4789".parse().unwrap();
         let mut port = hub.port(device, PeerRule::AnyPort).unwrap();
-        // A program of that machine sends to RoCEv2's port at the hub's address and waits for an
-        // answer.
-        let talk = "exec 3<>/dev/udp/10.9.0.2/4791; printf hello >&3; timeout 10 head -c 5 <&3";
+        // A program of that machine sends to RoCEv2's port at the hub's address and waits for
+        // answers.
+        let talk = "exec 3<>/dev/udp/10.9.0.2/4791; printf hello >&3; timeout 10 head -c 15 <&3";
         let mut talk = other.command(talk);
         let talk = talk.stdout(std::process::Stdio::piped()).spawn().unwrap();
         // The system requests the hub's address first.
         let is_arp = |bytes: &[u8]| bytes[12..14] == [0x08, 0x06] && bytes[38..42] == OURS;
         let request = receive(&mut port, is_arp);
-        send(&mut port, &arp_answer(&request));
+        send(&mut port, &arp_answer(&request), 1);
         let is_udp = |bytes: &[u8]| bytes[12..14] == [0x08, 0x00] && bytes[23] == 17;
         let datagram = receive(&mut port, is_udp);
         assert_eq!(
             (&datagram[..6], &datagram[42..]),
             (&OUR_MAC[..], &b"hello"[..])
         );
-        send(&mut port, &echo(&datagram));
-        assert_eq!(talk.wait_with_output().unwrap().stdout, b"hello");
+        send(&mut port, &echo(&datagram), 3);
+        assert_eq!(talk.wait_with_output().unwrap().stdout, b"hellohellohello");
         let counters = hub.counters();
         assert_eq!((counters.strangers, counters.wrong_vni), (0, 0));
         assert_eq!(
             counters.send,
             SendCounters {
-                sent: 2,
+                sent: 4,
                 ..SendCounters::default()
             }
         );

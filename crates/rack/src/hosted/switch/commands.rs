@@ -281,6 +281,8 @@ impl SwitchCore {
                 ("udp_malformed", udp.receive.malformed),
                 ("udp_forged", udp.forged),
                 ("udp_replayed", udp.replayed),
+                ("udp_inbox_full", udp.inbox_full),
+                ("udp_system_drops", udp.system_drops),
             ] {
                 refused.insert(reason.into(), count);
             }

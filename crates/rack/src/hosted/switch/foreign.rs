@@ -176,6 +176,14 @@ impl Link for Counted {
         Ok(())
     }
 
+    fn cork(&mut self) {
+        self.link.cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        self.link.uncork(now);
+    }
+
     fn receive(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.link.receive(now)?;
         self.traffic.inbound.add(sizes(&packet));
