@@ -128,13 +128,7 @@ where
         status
     }
 
-    fn resume(
-        &mut self,
-        now: Instant,
-        client: u32,
-        number: u64,
-        reply: &mut Writer<'_>,
-    ) -> Status {
+    fn resume(&mut self, now: Instant, client: u32, number: u64, reply: &mut Writer<'_>) -> Status {
         self.service.resume(now, client, number, reply)
     }
 

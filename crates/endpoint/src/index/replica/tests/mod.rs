@@ -2,4 +2,5 @@
 
 mod random;
 mod steps;
+mod users;
 mod world;

@@ -123,6 +123,9 @@ fn run(seed: u64, steps: u64) -> (World, Counts) {
         if world.rng.chance(0.02) {
             world.attach();
         }
+        if world.rng.chance(0.005) {
+            world.release();
+        }
         if world.rng.chance(0.0005) {
             let at = world.rng.below(3) as usize;
             world.leave(at);
@@ -161,6 +164,7 @@ fn settle(world: &mut World) {
         }
     }
     for _ in 0..20_000 {
+        world.release();
         world.attach();
         world.step();
         let shards = world.endpoints.iter().flatten().map(|it| &it.shard);
@@ -169,7 +173,10 @@ fn settle(world: &mut World) {
             return;
         }
     }
-    panic!("it does not come to rest");
+    for shard in world.endpoints.iter().flatten().map(|it| &it.shard) {
+        println!("{:?} {:?}", shard.replication_state(), shard.state());
+    }
+    panic!("it does not come to rest; busy: {}", world.is_busy());
 }
 
 #[test]

@@ -1,17 +1,15 @@
 //! Two endpoints with two server threads and a replica each, clients, and a coordinator. Endpoints,
 //! replicas, clients and the coordinator die, each is replaced, and every operation is recorded.
 
+use super::users::Accepted;
 use crate::btree::{Direction, Tree, TreeConfig};
 use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::op::{Access, Answer, IndexError, Op, Ticket};
-use crate::index::reader::{ReaderConfig, RemoteTree};
-use crate::index::rebalancer::Step;
+use crate::index::reader::RemoteTree;
 use crate::index::replica::{Replica, ReplicaServer};
 use crate::index::server::{IndexServer, ServerThread};
 use crate::index::shard::Shard;
-use crate::index::{
-    Coordinator, CoordinatorConfig, CoordinatorEvent, IndexClient, IndexClientConfig,
-};
+use crate::index::{Coordinator, CoordinatorEvent, IndexClient};
 use crate::rpc::{self, ClientConfig, ServerConfig};
 use crate::test_network::{Network, nic_config};
 use rackweave_base::{Duration, Instant, Psn, Qpn, Rng};
@@ -19,8 +17,7 @@ use rackweave_sim::checkers::index_history::{
     IndexHistory, Operation, Outcome, PointId, ValueStamp, check_value, fill_value,
 };
 use rackweave_verbs::{
-    Access as Rights, CqId, Mtu, PdId, Peer, QpCapabilities, QpModify, ReceiveSide, Region,
-    SendSide, Verbs,
+    Access as Rights, CqId, Mtu, PdId, Peer, QpModify, ReceiveSide, Region, SendSide, Verbs,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,9 +25,9 @@ use std::sync::Arc;
 pub const ENDPOINTS: [EndpointId; 2] = [EndpointId(0), EndpointId(1)];
 /// All keys are below this.
 pub const KEYS: u64 = 400;
-const THREADS: usize = 2;
+pub const THREADS: usize = 2;
 /// The node of the clients and of the coordinator.
-const USERS: usize = 4;
+pub const USERS: usize = 4;
 
 fn server_config() -> ServerConfig {
     ServerConfig {
@@ -42,7 +39,7 @@ fn server_config() -> ServerConfig {
     }
 }
 
-fn client_config(window: u16) -> ClientConfig {
+pub fn client_config(window: u16) -> ClientConfig {
     ClientConfig {
         window,
         payload_max: 900,
@@ -67,13 +64,13 @@ fn tree(memory: &rackweave_base::Memory, name: u64, keys: u64, (low, last): (u64
 pub struct Endpoint {
     pub node: usize,
     pub shard: Arc<Shard>,
-    threads: Vec<ServerThread>,
-    pd: PdId,
-    cq: CqId,
-    remote: RemoteTree,
+    pub threads: Vec<ServerThread>,
+    pub pd: PdId,
+    pub cq: CqId,
+    pub remote: RemoteTree,
     regions: [Region; 2],
     /// Queue pairs of clients that read.
-    readers: Vec<Qpn>,
+    pub readers: Vec<Qpn>,
 }
 
 /// A process of a replica.
@@ -86,10 +83,11 @@ pub struct Backup {
 }
 
 pub struct Client {
-    client: IndexClient,
-    access: Access,
+    pub name: u64,
+    pub client: IndexClient,
+    pub access: Access,
     /// What is pending, with its key.
-    pending: HashMap<Ticket, (PointId, u64, Operation)>,
+    pub pending: HashMap<Ticket, (PointId, u64, Operation)>,
 }
 
 pub struct World {
@@ -99,17 +97,20 @@ pub struct World {
     pub backups: [Option<Backup>; 2],
     pub clients: Vec<Client>,
     pub coordinator: Option<Coordinator>,
+    pub accepted: Vec<Accepted>,
+    /// The coordinator's name.
+    pub coordinates: u64,
     pub history: IndexHistory,
     pub ended: u64,
     pub moved: u64,
     /// Operations refused because a tree was full.
     pub full: u64,
-    names: u64,
+    pub names: u64,
     stamps: u32,
     seed: u64,
 }
 
-fn connect(network: &mut Network, a: (usize, Qpn), b: (usize, Qpn)) {
+pub fn connect(network: &mut Network, a: (usize, Qpn), b: (usize, Qpn)) {
     for ((node, qpn), (peer, peer_qpn)) in [(a, b), (b, a)] {
         let (nic, peer) = (&mut network.nics[node], nic_config(peer));
         let receive = ReceiveSide {
@@ -150,6 +151,8 @@ impl World {
             backups: [None, None],
             clients: Vec::new(),
             coordinator: None,
+            accepted: Vec::new(),
+            coordinates: 0,
             history: IndexHistory::new(),
             ended: 0,
             moved: 0,
@@ -277,6 +280,7 @@ impl World {
         for region in &endpoint.regions {
             nic.deregister(region);
         }
+        self.accepted.retain(|accepted| accepted.endpoint != id);
     }
 
     /// Starts the replica of an endpoint that is dead in its place. The other endpoint is told as
@@ -292,150 +296,6 @@ impl World {
         tree.check().unwrap();
         self.end_backup(id);
         self.start(id, node, tree, map);
-    }
-
-    pub fn join(&mut self, access: Access) {
-        let config = IndexClientConfig {
-            operations: 6,
-            access,
-            rpc: client_config(6),
-            reader: ReaderConfig {
-                walks: 4,
-                ..ReaderConfig::default()
-            },
-            ..IndexClientConfig::default()
-        };
-        let map = self.endpoints.iter().flatten().next().unwrap().shard.map();
-        self.clients.push(Client {
-            client: IndexClient::new((*map).clone(), config),
-            access,
-            pending: HashMap::new(),
-        });
-    }
-
-    /// A client dies. Whether its pending operations take effect is open.
-    pub fn leave(&mut self, at: usize) {
-        let client = self.clients.swap_remove(at);
-        client.client.close(&mut self.network.nics[USERS]);
-        self.join(client.access);
-    }
-
-    /// Connects clients and the coordinator to endpoints that they cannot reach.
-    pub fn attach(&mut self) {
-        for id in ENDPOINTS {
-            for at in 0..self.clients.len() {
-                if self.clients[at].client.is_gone(id) && self.endpoints[id.index()].is_some() {
-                    self.attach_client(at, id);
-                }
-            }
-        }
-        if self.coordinator.is_none() && self.endpoints.iter().all(Option::is_some) {
-            self.coordinate();
-        }
-    }
-
-    fn attach_client(&mut self, at: usize, id: EndpointId) {
-        let endpoint = self.endpoints[id.index()].as_mut().unwrap();
-        let (node, thread) = (endpoint.node, self.rng.below(THREADS as u64) as usize);
-        let Network { nics, memory, .. } = &mut self.network;
-        let pd = nics[USERS].create_pd();
-        let client = &mut self.clients[at].client;
-        let ends = client.attach(&mut nics[USERS], memory, pd, id, endpoint.remote);
-        let ends = ends.unwrap();
-        let far = endpoint.threads[thread].rpc.accept(&mut nics[node]);
-        // The server may not have noticed yet which of its clients have left.
-        let Ok(far) = far else {
-            return;
-        };
-        connect(&mut self.network, (USERS, ends.rpc), (node, far));
-        if let Some(reader) = ends.reader {
-            let capabilities = QpCapabilities {
-                send_max: 1,
-                receive_max: 1,
-                segments_max: 1,
-            };
-            let nic = &mut self.network.nics[node];
-            let far = nic.create_qp(endpoint.pd, endpoint.cq, endpoint.cq, capabilities);
-            let far = far.unwrap();
-            endpoint.readers.push(far);
-            connect(&mut self.network, (USERS, reader), (node, far));
-        }
-    }
-
-    fn coordinate(&mut self) {
-        self.names += 1;
-        let map = self.endpoints[0].as_ref().unwrap().shard.map();
-        let config = CoordinatorConfig {
-            rpc: client_config(4),
-            chunk: 40,
-            name: self.names as u32,
-            ..CoordinatorConfig::default()
-        };
-        let mut coordinator = Coordinator::new((*map).clone(), config);
-        for id in ENDPOINTS {
-            let endpoint = self.endpoints[id.index()].as_mut().unwrap();
-            let Network { nics, memory, .. } = &mut self.network;
-            let pd = nics[USERS].create_pd();
-            let near = coordinator.attach(&mut nics[USERS], memory, pd, id);
-            let far = endpoint.threads[0].rpc.accept(&mut nics[endpoint.node]);
-            let Ok(far) = far else {
-                return coordinator.close(&mut nics[USERS]);
-            };
-            connect(
-                &mut self.network,
-                (USERS, near.unwrap()),
-                (endpoint.node, far),
-            );
-        }
-        self.coordinator = Some(coordinator);
-    }
-
-    /// The coordinator dies.
-    pub fn dismiss(&mut self) {
-        if let Some(coordinator) = self.coordinator.take() {
-            coordinator.close(&mut self.network.nics[USERS]);
-        }
-    }
-
-    /// Begins a move of some keys, if one can begin.
-    pub fn begin_move(&mut self) {
-        let Some(coordinator) = &mut self.coordinator else {
-            return;
-        };
-        let Some(border) = coordinator.map().parts().get(1).map(|part| part.low) else {
-            return;
-        };
-        let count = self.rng.between(1, 100);
-        let (low, last, from) = match self.rng.chance(0.5) {
-            true => (border.saturating_sub(count).max(20), border - 1, 0),
-            false => (border, (border + count).min(KEYS - 20), 1),
-        };
-        if low <= last {
-            let (from, to) = (ENDPOINTS[from], ENDPOINTS[1 - from]);
-            // Another move may be in progress.
-            let _ = coordinator.begin_move(Step {
-                from,
-                to,
-                low,
-                last,
-            });
-        }
-    }
-
-    pub fn coordinator_is_ready(&self) -> bool {
-        self.coordinator.as_ref().is_some_and(Coordinator::is_ready)
-    }
-
-    /// Moves a range to the other endpoint.
-    pub fn move_keys(&mut self, from: usize, low: u64, last: u64) {
-        let (from, to) = (ENDPOINTS[from], ENDPOINTS[1 - from]);
-        let step = Step {
-            from,
-            to,
-            low,
-            last,
-        };
-        self.coordinator.as_mut().unwrap().begin_move(step).unwrap();
     }
 
     /// Begins an operation of a random client, if it has any free.

@@ -335,7 +335,7 @@ impl DatagramServer {
         statistics.levels_walked += u64::from(begun.walked);
         statistics.levels_skipped += u64::from(begun.skipped);
         // A key that was found has its reply already.
-        let _ = service.answer_get(there, reply);
+        service.answer_get(there, reply);
         begun.level.unwrap_or(FROM_ROOT)
     }
 
