@@ -47,8 +47,8 @@ impl Replica {
     /// the newest map gives the endpoint, from `low` to `last`; `None` if it was promoted before.
     ///
     /// The tree has all values if the endpoint had covered all its keys
-    /// ([`ReplicationState::is_whole`](super::ReplicationState::is_whole)). A write whose outcome is
-    /// unknown to its client may be among them.
+    /// ([`ReplicationState::is_whole`](super::ReplicationState::is_whole)). A write whose outcome
+    /// is unknown to its client may be among them.
     ///
     /// # Errors
     /// If the tree returns an error; then it is lost.

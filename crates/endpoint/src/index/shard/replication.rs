@@ -258,8 +258,8 @@ impl Shard {
     }
 
     /// Marks the next chunk to be copied to the replica, of about `entries_max` entries: writes to
-    /// it are busy until [`Shard::cover`]. `None` if everything is covered, or a chunk or a range is
-    /// on its way. The caller clears the chunk at the replica and sends the entries.
+    /// it are busy until [`Shard::cover`]. `None` if everything is covered, or a chunk or a range
+    /// is on its way. The caller clears the chunk at the replica and sends the entries.
     pub(in crate::index) fn mark_copy(&self, epoch: u64, entries_max: u32) -> Option<Marked> {
         if self.is_covered() {
             return None;

@@ -127,8 +127,8 @@ impl Peer {
         happened
     }
 
-    /// Continues deferred requests, unless too many replies wait to be sent. True if any was replied
-    /// to.
+    /// Continues deferred requests, unless too many replies wait to be sent. True if any has got
+    /// its reply.
     pub fn resume_deferred(
         &mut self,
         now: Instant,
