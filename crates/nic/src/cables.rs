@@ -111,8 +111,8 @@ impl Nic {
         self.core.cables.is_unplugged
     }
 
-    /// Unplugs the cable to the switch, or plugs one in. Meanwhile its queue pairs wait, and none of
-    /// them gives up; those on direct cables go on.
+    /// Unplugs the cable to the switch, or plugs one in. Meanwhile its queue pairs wait, and none
+    /// gives up; those on direct cables go on.
     pub fn set_unplugged(&mut self, is_unplugged: bool) {
         self.core.cables.is_unplugged = is_unplugged;
         for qp in self.qps.iter_mut() {

@@ -5,6 +5,7 @@
 //! controller. Every request has one reply, in order, so that messages need no numbers.
 
 use super::HostedFlow;
+use super::elector::TermId;
 use super::seal::Seal;
 use crate::config::LinkKind;
 use crate::statistics::RackStatistics;
@@ -50,26 +51,10 @@ pub(super) struct NodeHello {
     pub incarnation: u64,
     /// The number of its process's memory, which nodes of one process share.
     pub memory: u64,
-    /// The nodes to which it has a direct cable, made for an earlier switch process.
+    /// The nodes to which it has a direct cable from the time of an earlier switch process.
     pub cables: Vec<NodeId>,
-    /// The origins of the others' memories that it was given then.
+    /// The origins of the memories that it was given then.
     pub imports: Vec<u16>,
-}
-
-/// A term of a switch process.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) struct TermId {
-    /// Later terms have higher numbers.
-    pub epoch: u64,
-    /// A random number of the process: an elector that has lost its state may assign an epoch twice.
-    pub process: u64,
-}
-
-impl TermId {
-    /// Whether this term is later than `other`, or the same.
-    pub fn is_since(&self, other: &Self) -> bool {
-        self.epoch > other.epoch || self == other
-    }
 }
 
 /// The controller's reply to a node that it admits.

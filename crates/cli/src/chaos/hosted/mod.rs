@@ -264,17 +264,22 @@ fn act(
                 report.count("slow_nodes", 1);
             }
         }
-        for (name, of) in [
-            ("switch_faults", Victim::Switch),
-            ("standby_faults", Victim::Standby),
-            ("etcd_faults", Victim::Etcd),
-        ] {
-            report.count(name, u64::from(victim == of));
-        }
-        let is_program = matches!(victim, Victim::Program(_));
-        report.count("program_faults", u64::from(is_program));
+        count(victim, report);
     }
     Ok(())
+}
+
+/// Counts a fault of this victim.
+fn count(victim: Victim, report: &mut SeedReport) {
+    for (name, of) in [
+        ("switch_faults", Victim::Switch),
+        ("standby_faults", Victim::Standby),
+        ("etcd_faults", Victim::Etcd),
+    ] {
+        report.count(name, u64::from(victim == of));
+    }
+    let is_program = matches!(victim, Victim::Program(_));
+    report.count("program_faults", u64::from(is_program));
 }
 
 /// Stops a program until it is declared dead, lets it go on for a while, and kills it. False if it

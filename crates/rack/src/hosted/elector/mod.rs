@@ -8,6 +8,7 @@ pub use etcd::EtcdElector;
 pub use file::FileElector;
 
 use crate::config::RackConfig;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,6 +73,22 @@ pub trait Elector: Send + Sync {
 
     /// Ends the term of the leader, so that another process can lead at once.
     fn resign(&self);
+}
+
+/// A term of a switch process.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(in crate::hosted) struct TermId {
+    /// Later terms have higher numbers.
+    pub epoch: u64,
+    /// A random number of the process: an elector that lost its state may assign an epoch twice.
+    pub process: u64,
+}
+
+impl TermId {
+    /// Whether this term is later than `other`, or the same.
+    pub fn is_since(&self, other: &Self) -> bool {
+        self.epoch > other.epoch || self == other
+    }
 }
 
 /// The elector of a rack.

@@ -320,10 +320,9 @@ impl NodeProcess {
         };
         // A link that this side makes is made first: its properties are part of the hello.
         let mut end = NodeEnd::open(&place)?;
-        let (cables, imports) = self.core.direct();
         let hello = NodeHello {
-            cables,
-            imports,
+            cables: self.core.pump.peek(|machine| machine.cables()),
+            imports: self.process.imports.of(self.core.id),
             link: self.link_kind(),
             mtu: end.mtu(&place)?,
             udp: end.udp(),

@@ -1,9 +1,10 @@
 //! State shared by the threads of a node's process, and its handling when the controller is lost.
 //!
 //! The NIC, everything that the controller has made on it, and the jobs outlive a control
-//! connection. Queue pairs that pass the switch stand still meanwhile, so that none gives up. If the
-//! next switch process restores the controller's state, the node keeps everything; else, or if none
-//! comes in time, it forgets all: flows are aborted, and threads waiting at rings are notified.
+//! connection. Queue pairs that pass the switch stand still meanwhile, so that none gives up. If
+//! the next switch process restores the controller's state, the node keeps everything; else, or if
+//! none comes in time, it forgets all: flows are aborted, and threads waiting at rings are
+//! notified.
 
 use super::jobs::{JobTable, Jobs};
 use super::process::{Imports, NodesProcess};
@@ -267,12 +268,6 @@ impl NodeCore {
         });
     }
 
-    /// The direct cables, and the others' memories that it has been given.
-    pub(super) fn direct(&self) -> (Vec<NodeId>, Vec<u16>) {
-        let cables = self.pump.peek(|machine| machine.cables());
-        (cables, self.imports.of(self.id))
-    }
-
     /// Maps the memory of another process.
     pub(super) fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), String> {
         self.imports.import(&self.memory, (self.id, origin), fd)
@@ -284,7 +279,7 @@ impl NodeCore {
     }
 
     /// Handles the loss of the controller: everything is kept for a while. What passes the switch
-    /// stands still, and direct cables go on: the next controller knows of them by the node's hello.
+    /// stands still, and direct cables go on: the next controller learns of them by a hello.
     pub(super) fn disconnect(&self) {
         self.further.close();
         let mut loans = self.loans();

@@ -1,7 +1,7 @@
 //! The newest term of a controller that a node has obeyed.
 
 use crate::hosted::HostedError;
-use crate::hosted::messages::TermId;
+use crate::hosted::elector::TermId;
 use rackweave_base::canary::{Canary, planted};
 use std::sync::Mutex;
 

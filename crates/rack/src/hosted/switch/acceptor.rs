@@ -295,15 +295,7 @@ impl Acceptor<'_> {
         let patience = core.config.hosted().dead_after();
         let about = (hello.pid, mtu);
         let member = Arc::new(Member::new(node, about, shared, connection, patience));
-        // The first reply shows that the node has made its end.
-        if !matches!(member.ask(&NodeRequest::Ping), Ok(NodeReply::Pong { .. })) {
-            core.dismiss(&member);
-            return failed(&"it does not answer");
-        }
-        if returns == Return::Same {
-            core.adopt_cables(&member, hello);
-        }
-        if let Err(why) = self.install(&member, link) {
+        if let Err(why) = self.admit(&member, link, (returns, hello)) {
             core.dismiss(&member);
             return failed(&why);
         }
@@ -318,6 +310,22 @@ impl Acceptor<'_> {
             link: hello.link,
         });
         core.keep(&member, self.watch);
+    }
+
+    /// Adds a node to the rack. Its first reply shows that it has made its end of the link.
+    fn admit(
+        &self,
+        member: &Arc<Member>,
+        link: Box<dyn Link>,
+        (returns, hello): (Return, &NodeHello),
+    ) -> Result<(), String> {
+        if !matches!(member.ask(&NodeRequest::Ping), Ok(NodeReply::Pong { .. })) {
+            return Err("it does not answer".into());
+        }
+        if returns == Return::Same {
+            self.core.adopt_cables(member, hello);
+        }
+        self.install(member, link)
     }
 
     /// Connects the stores of a node that has joined again.

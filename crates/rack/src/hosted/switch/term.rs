@@ -4,8 +4,7 @@
 //! when the term ends, before another process may lead: no packet moves, no connection is answered.
 
 use super::SwitchCore;
-use crate::hosted::elector::{Elector, ElectorError};
-use crate::hosted::messages::TermId;
+use crate::hosted::elector::{Elector, ElectorError, TermId};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::KeyRng;
 use std::sync::{Arc, OnceLock};
