@@ -47,6 +47,7 @@ use rackweave_base::packet::Pool;
 use rackweave_base::{Memory, Packet};
 use rackweave_wire::vxlan::{self, Vxlan, VxlanError};
 use seal::{Opener, Unsealed};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -104,8 +105,8 @@ pub struct UdpCounters {
     pub replayed: u64,
     /// Packets dropped because their port was not polled for too long.
     pub inbox_full: u64,
-    /// Datagrams that the system dropped because no port was polled for too long, or for lack of
-    /// memory.
+    /// Datagrams that the system dropped: its buffer was full, because no port was polled for too
+    /// long, or their checksum was wrong.
     pub system_drops: u64,
 }
 
@@ -128,7 +129,9 @@ struct Shared {
 /// State shared by the ports. The lock is held for a batch at most.
 #[derive(Debug)]
 struct State {
-    inboxes: HashMap<Key, Inbox>,
+    /// The inboxes of all ports, by the numbers that the ports have.
+    inboxes: Vec<Option<Inbox>>,
+    numbers: HashMap<Key, usize>,
     receiver: Receiver,
     /// Number of times that the socket was found empty.
     emptied: u64,
@@ -148,6 +151,12 @@ struct Inbox {
 enum Key {
     Exact(IpAddr, u16),
     AnyPort(IpAddr),
+}
+
+/// The keys by which a sender may be known, the one that counts first.
+fn keys_of(sender: SocketAddr) -> [Key; 2] {
+    let ip = sender.ip().to_canonical();
+    [Key::Exact(ip, sender.port()), Key::AnyPort(ip)]
 }
 
 impl Hub {
@@ -177,7 +186,8 @@ impl Hub {
             memory,
             pool,
             state: Mutex::new(State {
-                inboxes: HashMap::new(),
+                inboxes: Vec::new(),
+                numbers: HashMap::new(),
                 receiver: Receiver::new(),
                 emptied: 0,
                 counters: UdpCounters::default(),
@@ -227,8 +237,11 @@ impl Hub {
             PeerRule::AnyPort => Key::AnyPort(ip),
         };
         let mut state = self.0.lock();
-        if state.inboxes.contains_key(&key) {
-            return Err(UdpError::PeerTaken { peer });
+        let free = state.inboxes.iter().position(Option::is_none);
+        let number = free.unwrap_or(state.inboxes.len());
+        match state.numbers.entry(key) {
+            Entry::Occupied(_) => return Err(UdpError::PeerTaken { peer }),
+            Entry::Vacant(vacant) => _ = vacant.insert(number),
         }
         let inbox = Inbox {
             packets: VecDeque::new(),
@@ -236,9 +249,12 @@ impl Hub {
         };
         // Not before: `Hub::hear_challenge` expects each datagram alone.
         system::merge_received(&self.0.socket);
-        state.inboxes.insert(key, inbox);
+        if number == state.inboxes.len() {
+            state.inboxes.push(None);
+        }
+        state.inboxes[number] = Some(inbox);
         drop(state);
-        Ok(Port::new(self.0.clone(), to, key, mtu, keys))
+        Ok(Port::new(self.0.clone(), to, (key, number), mtu, keys))
     }
 
     /// The MTU of a port to `peer` that is not sealed.
@@ -305,6 +321,7 @@ impl Shared {
     fn pull(&self, state: &mut State) {
         let State {
             inboxes,
+            numbers,
             receiver,
             counters,
             emptied,
@@ -312,7 +329,10 @@ impl Shared {
         let mut read = 0;
         while read < BATCH {
             let more = receiver.receive(&self.socket, |received| {
-                read += self.deliver(inboxes, counters, received);
+                let keys = keys_of(received.from);
+                let number = keys.iter().find_map(|key| numbers.get(key));
+                let inbox = number.and_then(|&number| inboxes[number].as_mut());
+                read += self.deliver(inbox, counters, received);
             });
             match more {
                 Ok(true) => {}
@@ -326,19 +346,14 @@ impl Shared {
         }
     }
 
-    /// Delivers each datagram of a message, or counts the reason for dropping it. Returns their
-    /// number.
+    /// Delivers each datagram of a message to the inbox of its sender's port, if there is one, or
+    /// counts the reason for dropping it. Returns their number.
     fn deliver(
         &self,
-        inboxes: &mut HashMap<Key, Inbox>,
+        mut inbox: Option<&mut Inbox>,
         counters: &mut UdpCounters,
         received: &Received<'_>,
     ) -> usize {
-        let from = received.from;
-        let ip = from.ip().to_canonical();
-        let keys = [Key::Exact(ip, from.port()), Key::AnyPort(ip)];
-        let key = keys.into_iter().find(|key| inboxes.contains_key(key));
-        let mut inbox = key.and_then(|key| inboxes.get_mut(&key));
         let mut count = 0;
         for datagram in received.datagrams() {
             match &mut inbox {

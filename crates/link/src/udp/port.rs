@@ -18,6 +18,8 @@ pub struct Port {
     shared: Arc<Shared>,
     to: SocketAddr,
     key: Key,
+    /// The number of its inbox.
+    number: usize,
     mtu: usize,
     outbox: Outbox,
     wrapper: Wrapper,
@@ -42,11 +44,11 @@ struct Way<'a> {
 }
 
 impl Port {
-    /// The port whose inbox is at `key` and that sends packets with an MTU of `mtu` to `to`.
+    /// The port whose inbox has this key and number and that sends packets with an MTU of `mtu` to `to`.
     pub(super) fn new(
         shared: Arc<Shared>,
         to: SocketAddr,
-        key: Key,
+        (key, number): (Key, usize),
         mtu: usize,
         keys: Option<&SealKeys>,
     ) -> Self {
@@ -61,6 +63,7 @@ impl Port {
             shared,
             to,
             key,
+            number,
             emptied: 0,
         }
     }
@@ -143,7 +146,7 @@ impl Link for Port {
         self.flush(now);
         let shared = &self.shared;
         let mut state = shared.lock();
-        let packet = state.inboxes.get_mut(&self.key)?.packets.pop_front();
+        let packet = state.inboxes[self.number].as_mut()?.packets.pop_front();
         if packet.is_some() {
             return packet;
         }
@@ -152,7 +155,7 @@ impl Link for Port {
             shared.pull(&mut state);
         }
         self.emptied = state.emptied;
-        state.inboxes.get_mut(&self.key)?.packets.pop_front()
+        state.inboxes[self.number].as_mut()?.packets.pop_front()
     }
 
     fn free(&self) -> usize {
@@ -178,16 +181,15 @@ impl Link for Port {
     fn prepare_sleep(&mut self) -> bool {
         // Another port may have read packets of this port from the socket, which then wakes no
         // thread.
-        let state = self.shared.lock();
-        state
-            .inboxes
-            .get(&self.key)
-            .is_none_or(|inbox| inbox.packets.is_empty())
+        let inbox = &self.shared.lock().inboxes[self.number];
+        inbox.as_ref().is_none_or(|it| it.packets.is_empty())
     }
 }
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.shared.lock().inboxes.remove(&self.key);
+        let mut state = self.shared.lock();
+        state.numbers.remove(&self.key);
+        state.inboxes[self.number] = None;
     }
 }
