@@ -44,7 +44,7 @@ struct Way<'a> {
 }
 
 impl Port {
-    /// The port whose inbox has this key and number and that sends packets with an MTU of `mtu` to `to`.
+    /// The port whose inbox has this key and number. It sends packets with an MTU of `mtu` to `to`.
     pub(super) fn new(
         shared: Arc<Shared>,
         to: SocketAddr,
