@@ -14,9 +14,13 @@ use std::time::Duration;
 /// How often to check whether keys are to be read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Reads the keys again at every SIGHUP until the command stops.
-fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Speaker) {
-    while !interrupt.is_set() {
+/// Reads the keys again at every SIGHUP until `ended`.
+fn read_keys_again(
+    process: &SwitchProcess,
+    (interrupt, ended): (&Interrupt, &AtomicBool),
+    speaker: &Speaker,
+) {
+    while !ended.load(Ordering::Relaxed) {
         if interrupt.take_read_again() {
             speaker.say(match process.read_keys() {
                 Ok(cut) => What::KeysRead { cut },
@@ -74,23 +78,23 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     });
     let interrupt = &globals.interrupt;
     interrupt.read_again_at_hangup();
-    let stepped_down = AtomicBool::new(false);
+    let (stepped_down, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| read_keys_again(&process, interrupt, &speaker));
+        scope.spawn(|| read_keys_again(&process, (interrupt, &ended), &speaker));
         process.run(interrupt.flag(), &|event| {
             let steps_down = matches!(event, SwitchEvent::SteppedDown { .. });
             stepped_down.fetch_or(steps_down, Ordering::Relaxed);
             speaker.say(event);
         });
-        // Ends the other thread if the process ends by itself.
-        interrupt.set();
+        ended.store(true, Ordering::Relaxed);
     });
     process.set_tap(None);
     if let Some(recording) = recording {
         recording.finish()?;
     }
     speaker.say(What::Ended);
-    Ok(match stepped_down.into_inner() {
+    // A leader that was requested to end leads no longer in any case.
+    Ok(match stepped_down.into_inner() && !interrupt.is_set() {
         true => Verdict::Failed,
         false => Verdict::Ended,
     })
