@@ -4,40 +4,82 @@ use super::{Member, SwitchCore};
 use crate::hosted::messages::{NodeHello, NodeReply, NodeRequest};
 use rackweave_base::NodeId;
 use rackweave_link::shared_memory::handover;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 /// The cables, and those that are being made. `None` once the switch has to see all packets.
-pub(super) struct Cables(Mutex<Option<BTreeSet<[NodeId; 2]>>>);
+pub(super) struct Cables(Mutex<Option<Known>>);
+
+#[derive(Default)]
+struct Known {
+    cables: BTreeSet<[NodeId; 2]>,
+    /// Those that a node had from an earlier switch process when it joined.
+    reported: BTreeMap<NodeId, BTreeSet<NodeId>>,
+}
+
+impl Known {
+    fn take(&mut self, holds: impl Fn(&[NodeId; 2]) -> bool) -> Vec<[NodeId; 2]> {
+        let taken: Vec<_> = self.cables.iter().copied().filter(holds).collect();
+        self.cables.retain(|ends| !taken.contains(ends));
+        taken
+    }
+}
+
+/// A cable between two nodes.
+fn between(a: NodeId, b: NodeId) -> [NodeId; 2] {
+    [a.min(b), a.max(b)]
+}
 
 impl Cables {
     /// No cables, or none ever.
     pub fn new(allowed: bool) -> Self {
-        Self(Mutex::new(allowed.then(BTreeSet::new)))
+        Self(Mutex::new(allowed.then(Known::default)))
+    }
+
+    /// Calls `act` with the cables; returns the default if there may be none.
+    fn with<R: Default>(&self, act: impl FnOnce(&mut Known) -> R) -> R {
+        let mut known = self.0.lock().expect("no holder panics");
+        known.as_mut().map(act).unwrap_or_default()
     }
 
     /// Records a cable that is about to be made. False if there is one, or may be none.
     fn begin(&self, ends: [NodeId; 2]) -> bool {
-        let mut cables = self.0.lock().expect("no holder panics");
-        cables.as_mut().is_some_and(|cables| cables.insert(ends))
+        self.with(|known| known.cables.insert(ends))
     }
 
     /// Whether it is still wanted.
     fn has(&self, ends: [NodeId; 2]) -> bool {
-        let cables = self.0.lock().expect("no holder panics");
-        cables.as_ref().is_some_and(|cables| cables.contains(&ends))
+        self.with(|known| known.cables.contains(&ends))
     }
 
     /// Removes and returns the cables for which this holds.
     fn take(&self, holds: impl Fn(&[NodeId; 2]) -> bool) -> Vec<[NodeId; 2]> {
-        let mut cables = self.0.lock().expect("no holder panics");
-        let Some(cables) = cables.as_mut() else {
-            return Vec::new();
-        };
-        let taken: Vec<_> = cables.iter().copied().filter(holds).collect();
-        cables.retain(|ends| !taken.contains(ends));
-        taken
+        self.with(|known| known.take(holds))
+    }
+
+    /// Records the cables that a node has from an earlier switch process, to those peers that
+    /// `may_return`. If that process died while it made one, only one end has it: such cables are
+    /// removed and returned.
+    fn adopt(
+        &self,
+        node: NodeId,
+        peers: &BTreeSet<NodeId>,
+        may_return: impl Fn(NodeId) -> bool,
+    ) -> Vec<[NodeId; 2]> {
+        self.with(|known| {
+            let reported = &mut known.reported;
+            reported.insert(node, peers.clone());
+            let agrees = |peer| reported.get(&peer).is_none_or(|its| its.contains(&node));
+            let whole = peers
+                .iter()
+                .filter(|&&peer| may_return(peer) && agrees(peer));
+            known.cables.extend(whole.map(|&peer| between(node, peer)));
+            let is_half = |&[a, b]: &[NodeId; 2]| {
+                (a == node && !peers.contains(&b)) || (b == node && !peers.contains(&a))
+            };
+            known.take(is_half)
+        })
     }
 }
 
@@ -48,8 +90,7 @@ impl SwitchCore {
         let Some(other) = self.member(peer).filter(|_| peer != member.node) else {
             return;
         };
-        let mut ends = [member.node, peer];
-        ends.sort_unstable();
+        let ends = between(member.node, peer);
         let (Some(here), Some(there)) = (&member.shared, &other.shared) else {
             return;
         };
@@ -80,16 +121,13 @@ impl SwitchCore {
     /// Takes over the cables and memories that a node has from an earlier switch process, as far as
     /// nodes of that time may still come back.
     pub(super) fn adopt_cables(&self, member: &Member, hello: &NodeHello) {
-        for &peer in &hello.cables {
-            let mut ends = [member.node, peer];
-            ends.sort_unstable();
-            let is_kept = self.kept_member(peer).is_some();
-            if is_kept {
-                self.cables.begin(ends);
-            }
-            if !self.cables.has(ends) {
-                let _gone = member.ask_counted(&NodeRequest::CutCable { peer });
-            }
+        let node = member.node;
+        let peers = hello.cables.iter().copied().collect();
+        let may_return = |peer| self.kept_member(peer).is_some();
+        self.cut_cables(self.cables.adopt(node, &peers, may_return));
+        let unknown = |peer: &NodeId| !self.cables.has(between(node, *peer));
+        for peer in peers.into_iter().filter(unknown) {
+            let _gone = member.ask_counted(&NodeRequest::CutCable { peer });
         }
         for &origin in &hello.imports {
             if self.arenas.has_kept(origin) {
@@ -113,7 +151,8 @@ impl SwitchCore {
     /// Has all packets pass the switch from now on.
     pub(super) fn end_cables(&self) {
         let all = self.cables.0.lock().expect("no holder panics").take();
-        self.cut_cables(all.into_iter().flatten().collect());
+        let all = all.into_iter().flat_map(|known| known.cables);
+        self.cut_cables(all.collect());
     }
 
     fn cut_cables(&self, cables: Vec<[NodeId; 2]>) {
@@ -131,5 +170,34 @@ fn cabled(reply: Option<NodeReply>) -> Result<(), String> {
     match reply {
         Some(NodeReply::Cabled(done)) => done,
         _ => Err("it does not answer".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cable_of_an_earlier_process_is_kept_if_both_ends_have_it() {
+        let [a, b, c, gone] = [1, 2, 3, 4].map(NodeId);
+        let nobody_else = |peer: NodeId| peer != gone;
+        let cables = Cables::new(true);
+        let adopt = |node, peers: &[NodeId]| {
+            cables.adopt(node, &peers.iter().copied().collect(), nobody_else)
+        };
+        assert!(adopt(a, &[b, c, gone]).is_empty());
+        assert!(cables.has(between(a, b)) && !cables.has(between(a, gone)));
+        assert!(adopt(b, &[a, c]).is_empty());
+        // It has an end of neither, or has lost it.
+        assert_eq!(adopt(c, &[]), [between(a, c), between(b, c)]);
+        assert!(cables.has(between(a, b)));
+        // Nor is one adopted that the other end has not reported.
+        let cables = Cables::new(true);
+        cables.adopt(c, &BTreeSet::new(), nobody_else);
+        cables.adopt(a, &BTreeSet::from([b, c]), nobody_else);
+        assert!(cables.has(between(a, b)) && !cables.has(between(a, c)));
+        let none = Cables::new(false);
+        none.adopt(a, &BTreeSet::from([b]), nobody_else);
+        assert!(!none.has(between(a, b)));
     }
 }
