@@ -89,6 +89,7 @@ impl Outbox {
     }
 
     /// Whether nothing waits.
+    #[cfg(any(test, feature = "udp"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
@@ -99,11 +100,13 @@ impl Outbox {
     }
 
     /// Begins to gather packets.
+    #[cfg(any(test, feature = "udp"))]
     pub(crate) fn cork(&mut self) {
         self.is_corked = true;
     }
 
     /// Ends gathering. Packets may be waiting: call [`Outbox::flush`].
+    #[cfg(any(test, feature = "udp"))]
     pub(crate) fn uncork(&mut self) {
         self.is_corked = false;
     }

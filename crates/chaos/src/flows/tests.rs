@@ -142,3 +142,11 @@ fn items_lost_with_a_consumer_that_is_being_removed_are_counted() {
 fn a_replica_that_cannot_join_is_no_error_of_the_next_one() {
     replay(195_019_458);
 }
+
+/// A consumer of a flow that redelivers is removed, takes an item, and is cut off before it
+/// acknowledges the head: the switch knows by its tail that it has the item. Another consumer got
+/// the item again, although one that is removed keeps what it was shown.
+#[test]
+fn what_a_consumer_is_known_to_have_taken_goes_to_no_other() {
+    replay(199_006_863);
+}

@@ -24,6 +24,7 @@ impl Batch {
         self.lens.len() - self.taken
     }
 
+    #[cfg(any(test, feature = "udp"))]
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -74,6 +75,7 @@ impl<'a> Datagrams<'a> {
     }
 
     /// The first `count` datagrams.
+    #[cfg(any(test, feature = "udp"))]
     pub(crate) fn start(self, count: usize) -> Self {
         let lens = &self.lens[..count];
         let bytes = &self.bytes[..lens.iter().sum()];

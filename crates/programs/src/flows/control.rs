@@ -241,6 +241,12 @@ impl Flows {
         head.wrapping_sub(registers.tail.peek(consumer.index()))
     }
 
+    /// Whether all consumers have acknowledged the head of the pending commit.
+    pub fn is_shown(&self, thread: ThreadId) -> bool {
+        // It is zero again while the producer is notified.
+        matches!(self.registers.head_sent.peek(thread.index()), 0 | u32::MAX)
+    }
+
     /// The producer and its tail for which a thread is notifying its consumers but has not notified
     /// the producer; none if no such commit is pending.
     pub fn being_sent(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {

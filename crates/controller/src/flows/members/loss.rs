@@ -156,8 +156,8 @@ fn being_sent_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRec
     Some((head, record, (flow.rings.producers[0][at].clone(), tail)))
 }
 
-/// The items lost with a consumer, and the producer's tail that was about to be published because
-/// of it.
+/// The items lost with a consumer, and the tail of the producer of its pending commit without the
+/// items that others are to get.
 fn lost_with(
     site: &mut dyn Site,
     flow: &Flow,
@@ -171,27 +171,38 @@ fn lost_with(
         items: 0,
         reason,
     };
-    let is_counted =
-        flow.spec.shape == FlowShape::Balance && flow.spec.on_loss == LossPolicy::Report;
-    if !is_counted {
+    let policy = flow.spec.on_loss;
+    if flow.spec.shape != FlowShape::Balance || policy == LossPolicy::Abort {
         return (loss, None);
     }
     let consumer = flow.consumers[index].id;
     let thread = ThreadId(consumer.0);
-    let mut telling = None;
+    let (mut telling, mut unconsumed) = (None, 0);
     site.switch(&mut |_, switch| {
         let flows = &switch.program().flows;
-        loss.items = u64::from(flows.unconsumed(thread, consumer));
+        unconsumed = flows.unconsumed(thread, consumer);
         telling = flows.being_sent(thread);
+        // What one that leaves has been shown counts as consumed.
+        if policy == LossPolicy::Redeliver && flow.consumers[index].leaves && flows.is_shown(thread)
+        {
+            unconsumed = 0;
+        }
     });
-    // It may have seen the newest head. With a policy that delivers no item twice, the head counts
-    // as seen.
-    let tail = telling.and_then(|(producer, tail)| {
-        let members = flow.producers.iter();
-        let at = members
-            .clone()
-            .position(|member| member.ids[0] == producer)?;
-        Some((flow.rings.producers[0][at].clone(), tail))
+    let kept = match policy {
+        LossPolicy::Redeliver => unconsumed,
+        // It may have seen the newest head. With a policy that delivers no item twice, the head
+        // counts as seen.
+        _ => {
+            loss.items = unconsumed.into();
+            0
+        }
+    };
+    // If its ring has another number, the word there is invalid.
+    let is_valid = kept <= flow.spec.consumer_slots;
+    let tail = telling.filter(|_| is_valid).and_then(|(producer, tail)| {
+        let mut members = flow.producers.iter();
+        let at = members.position(|member| member.ids[0] == producer)?;
+        Some((flow.rings.producers[0][at].clone(), tail.wrapping_sub(kept)))
     });
     (loss, tail)
 }

@@ -352,16 +352,16 @@ impl NodeCore {
             self.incarnation.store(new, Ordering::Relaxed);
             self.term.forget();
             self.forget_all();
-            // The program's own queue pairs give up.
-            self.plug_in();
+            self.give_up();
         }
     }
 
-    /// Has the NIC send although the node has not joined.
-    fn plug_in(&self) {
-        self.pump.with(|machine| {
-            if let Some(nic) = machine.nic() {
-                nic.set_unplugged(false);
+    /// Has the program's own queue pairs give up: nobody answers.
+    fn give_up(&self) {
+        self.pump.relink(|machine| {
+            if let Some(linked) = &mut machine.linked {
+                linked.disconnect_all();
+                linked.nic.set_unplugged(false);
             }
         });
     }
@@ -373,8 +373,7 @@ impl NodeCore {
         for rkey in rings {
             self.end_ring(Rkey(rkey));
         }
-        // The program's own queue pairs give up.
-        self.plug_in();
+        self.give_up();
         self.pump.stop();
     }
 
