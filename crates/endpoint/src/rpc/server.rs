@@ -31,7 +31,7 @@ pub struct Server {
     unconnected: Vec<u16>,
     /// Peers with messages to send or to read.
     busy: Vec<u16>,
-    /// Removed clients of which the service has not been told yet.
+    /// Removed clients whose removal the service has yet to learn.
     removed: Vec<u16>,
     /// Queue pairs of lost clients, to be reported to the owner.
     lost: VecDeque<Qpn>,

@@ -105,32 +105,31 @@ impl Port {
         self.wrapper.may_split
     }
 
+    fn way(&mut self) -> (&mut Outbox, Way<'_>) {
+        let way = Way {
+            shared: &self.shared,
+            to: self.to,
+            wrapper: &mut self.wrapper,
+        };
+        (&mut self.outbox, way)
+    }
+
     /// Passes on what waits.
     fn flush(&mut self, now: Instant) {
         if self.outbox.is_empty() {
             return;
         }
-        let Self { shared, to, .. } = self;
-        let mut way = Way {
-            shared,
-            to: *to,
-            wrapper: &mut self.wrapper,
-        };
-        let counters = &mut shared.lock().counters.send;
-        self.outbox.flush(now, counters, &mut way);
+        let (outbox, mut way) = self.way();
+        let counters = &mut way.shared.lock().counters.send;
+        outbox.flush(now, counters, &mut way);
     }
 }
 
 impl Link for Port {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        let Self { shared, to, .. } = self;
-        let mut way = Way {
-            shared,
-            to: *to,
-            wrapper: &mut self.wrapper,
-        };
-        let counters = &mut shared.lock().counters.send;
-        self.outbox.send(now, packet, counters, &mut way)
+        let (outbox, mut way) = self.way();
+        let counters = &mut way.shared.lock().counters.send;
+        outbox.send(now, packet, counters, &mut way)
     }
 
     fn cork(&mut self) {

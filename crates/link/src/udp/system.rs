@@ -146,7 +146,7 @@ pub(super) struct SendError {
 /// Has the system split a message into datagrams of `len` bytes.
 fn set_segment(header: &mut libc::msghdr, len: u16) {
     // SAFETY: `CMSG_SPACE` and `CMSG_LEN` only compute. `msg_control` points to a `Control`, which
-    // is aligned for a header and has room for it and two bytes.
+    // is aligned for a header, and is long enough for it and two bytes.
     unsafe {
         header.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as c_uint) as _;
         let control = libc::CMSG_FIRSTHDR(header);
@@ -275,7 +275,7 @@ impl Address {
                     },
                     sin_zero: [0; 8],
                 };
-                // SAFETY: a `sockaddr_storage` has room and alignment for every address.
+                // SAFETY: a `sockaddr_storage` has the size and alignment for every address.
                 unsafe { start.cast::<libc::sockaddr_in>().write(native) };
                 size_of::<libc::sockaddr_in>()
             }

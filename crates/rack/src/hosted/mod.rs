@@ -188,6 +188,11 @@ impl HostedError {
                 let since = *taken_since.get_or_insert(now);
                 self.is_taken() && now - since < patience
             }
+            // A switch process that is not obeyed holds the name, since it waits for this node.
+            Self::OldTerm { .. } => {
+                *taken_since = None;
+                true
+            }
             // The switch may be restarting: its socket does not exist yet, or no longer.
             Self::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
             error => error.may_pass(),

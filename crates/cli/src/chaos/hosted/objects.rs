@@ -38,6 +38,9 @@ const FRAMES: u32 = 16;
 /// Kinds of sequencers: in the switch, in a node's memory, in a server.
 pub const SEQUENCERS: usize = 3;
 
+/// Numbers in a block of the sequencer in the switch: so few that it needs several in a run.
+const BLOCK: u64 = 1024;
+
 /// Shapes that flows have in turn, all of them after the repair.
 const KINDS: [FlowKind; 3] = [FlowKind::Shuffle, FlowKind::Balanced, FlowKind::Replicated];
 
@@ -220,7 +223,10 @@ impl Objects {
         kind: usize,
         generation: u32,
     ) -> Result<Sequencer, SequencerServiceError> {
-        let options = SequencerOptions::new(placement);
+        let options = SequencerOptions {
+            block: BLOCK,
+            ..SequencerOptions::new(placement)
+        };
         let made = SequencerService::with(&self.rack, &options)?;
         let (number, block) = (sequencer_number(kind, generation), options.block);
         self.note(Event::Sequencer(0, SequencerEvent::Made(number, block)));

@@ -9,6 +9,7 @@ mod entries;
 use super::map::{EndpointId, PartitionMap};
 use super::shard::MoveId;
 use crate::btree::Direction;
+use crate::rpc::Status;
 use encoding::requests;
 use zerocopy::TryFromBytes;
 
@@ -117,6 +118,15 @@ pub enum RequestError {
         /// Bytes of the request.
         len: usize,
     },
+}
+
+impl From<RequestError> for Status {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::UnknownMethod(_) => Self::UNKNOWN_METHOD,
+            RequestError::Malformed { .. } => Self::MALFORMED,
+        }
+    }
 }
 
 /// Splits a reply into its outcome and the rest; `None` if the outcome is unknown.

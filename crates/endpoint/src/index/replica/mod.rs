@@ -1,12 +1,12 @@
 //! The replica of an endpoint: a tree at another node that has the values of the endpoint's keys,
 //! or of a part of them.
 //!
-//! Only the endpoint writes it, by requests that carry its *epoch*: a number that whoever places
-//! replicas chooses anew for each. Requests of other epochs are refused, so an endpoint that was
+//! Only the endpoint writes it, by requests that carry its *epoch*: a number that the owner of the
+//! index chooses anew for each. Requests of other epochs are refused, so an endpoint that was
 //! declared dead cannot change a replica that has taken its place. Nobody reads the replica until
 //! [`Replica::promote`] hands out its tree.
 
-use super::message::{Outcome, Request, RequestError};
+use super::message::{Outcome, Request};
 use super::server::outcome_of;
 use crate::btree::{Direction, Tree, TreeError};
 use crate::rpc::{Service, Status, Writer};
@@ -130,8 +130,7 @@ impl Service for ReplicaServer {
                 reply.push(&[self.replica.execute(&request) as u8]);
                 Status::OK
             }
-            Err(RequestError::UnknownMethod(_)) => Status::UNKNOWN_METHOD,
-            Err(RequestError::Malformed { .. }) => Status::MALFORMED,
+            Err(error) => error.into(),
         }
     }
 }

@@ -219,11 +219,11 @@ impl Backup {
     /// Fills a page with entries of the chunk, from `from` on. Returns the step that follows.
     fn export(&self, shard: &Shard, chunk: Marked, from: u64, page: &mut Vec<u8>) -> Step {
         // The epoch precedes the entries.
-        let room = (self.client.config().payload_max as usize).saturating_sub(8);
+        let free = (self.client.config().payload_max as usize).saturating_sub(8);
         page.clear();
         let next = shard.export_copy(chunk, from, &mut |key, value| {
             // An entry that does not fit at all is refused when it is sent.
-            let fits = page.is_empty() || page.len() + ENTRY_HEADER + value.len() <= room;
+            let fits = page.is_empty() || page.len() + ENTRY_HEADER + value.len() <= free;
             if fits {
                 Entries::push(page, key, value);
             }

@@ -6,7 +6,7 @@ mod page;
 mod report;
 mod tasks;
 
-use super::message::{Entries, Outcome, Request, RequestError};
+use super::message::{Entries, Outcome, Request};
 use super::meter::{Count, Meter};
 use super::shard::{Denied, HandoverError, MoveId, Shard, Write, WriteKind};
 use crate::btree::{Direction, TreeError};
@@ -311,10 +311,7 @@ impl Service for IndexServer {
             Ok(request) => request,
             Err(error) => {
                 self.meter.count(Count::Malformed);
-                return match error {
-                    RequestError::UnknownMethod(_) => Status::UNKNOWN_METHOD,
-                    RequestError::Malformed { .. } => Status::MALFORMED,
-                };
+                return error.into();
             }
         };
         self.execute(client, &request, reply)

@@ -26,14 +26,14 @@ pub(super) struct Deferred {
 
 impl DatagramServer {
     /// Replies to deferred writes that have ended.
-    pub(super) fn resume(&mut self, now: Instant, datagrams: &mut dyn Datagrams, room: usize) {
+    pub(super) fn resume(&mut self, now: Instant, datagrams: &mut dyn Datagrams, len_max: usize) {
         for _ in 0..self.deferred.len() {
             let Some(mut write) = self.deferred.pop_front() else {
                 return;
             };
             let mut body = core::mem::take(&mut self.body);
             body.clear();
-            let mut writer = Writer::new(&mut body, room.saturating_sub(HEADER_LEN));
+            let mut writer = Writer::new(&mut body, len_max.saturating_sub(HEADER_LEN));
             let status = Service::resume(&mut self.service, now, CLIENT, write.number, &mut writer);
             let deferred = writer.deferred();
             if let Some(number) = deferred {

@@ -199,8 +199,8 @@ impl DatagramServer {
 
     /// Executes received requests, at most one burst. Returns the number of datagrams.
     pub fn poll(&mut self, now: Instant, datagrams: &mut dyn Datagrams) -> u32 {
-        let room = datagrams.datagram_max();
-        self.resume(now, datagrams, room);
+        let len_max = datagrams.datagram_max();
+        self.resume(now, datagrams, len_max);
         let mut request = core::mem::take(&mut self.request);
         let mut served = 0;
         while served < self.config.burst {
@@ -209,7 +209,7 @@ impl DatagramServer {
             };
             served += 1;
             self.statistics.received += 1;
-            if self.serve(now, from, &request, room) {
+            if self.serve(now, from, &request, len_max) {
                 let sent = datagrams.send(self.config.port, from, &self.reply);
                 self.statistics.unsent += u64::from(sent.is_err());
             }
@@ -218,16 +218,16 @@ impl DatagramServer {
         served
     }
 
-    /// Executes one request and makes the reply, of at most `room` bytes. False if no reply is to
+    /// Executes one request and makes the reply, of at most `len_max` bytes. False if no reply is to
     /// be sent.
-    fn serve(&mut self, now: Instant, from: (Ipv4Addr, u16), bytes: &[u8], room: usize) -> bool {
+    fn serve(&mut self, now: Instant, from: (Ipv4Addr, u16), bytes: &[u8], len_max: usize) -> bool {
         let Ok(request) = lookup::Request::parse(bytes) else {
             self.statistics.damaged += 1;
             return false;
         };
         let mut body = core::mem::take(&mut self.body);
         body.clear();
-        let mut writer = Writer::new(&mut body, room.saturating_sub(HEADER_LEN));
+        let mut writer = Writer::new(&mut body, len_max.saturating_sub(HEADER_LEN));
         let answer = self.carry_out(now, from, &request, &mut writer);
         let overflowed = writer.has_overflowed();
         if let Some((mut status, level)) = answer {
