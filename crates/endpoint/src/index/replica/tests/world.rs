@@ -283,8 +283,8 @@ impl World {
         self.accepted.retain(|accepted| accepted.endpoint != id);
     }
 
-    /// Starts the replica of an endpoint that is dead in its place. The other endpoint learns of it as
-    /// in any restart.
+    /// Starts the replica of an endpoint that is dead in its place. The other endpoint learns of it
+    /// as in any restart.
     pub fn promote(&mut self, id: EndpointId) {
         let other = self.endpoints[1 - id.index()].as_ref().unwrap();
         let map = other.shard.begin_restart(id).unwrap().with_restart(id);

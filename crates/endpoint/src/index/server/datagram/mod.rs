@@ -218,8 +218,8 @@ impl DatagramServer {
         served
     }
 
-    /// Executes one request and makes the reply, of at most `len_max` bytes. False if no reply is to
-    /// be sent.
+    /// Executes one request and makes the reply, of at most `len_max` bytes. False if no reply is
+    /// to be sent.
     fn serve(&mut self, now: Instant, from: (Ipv4Addr, u16), bytes: &[u8], len_max: usize) -> bool {
         let Ok(request) = lookup::Request::parse(bytes) else {
             self.statistics.damaged += 1;
