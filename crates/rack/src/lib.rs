@@ -42,7 +42,7 @@ pub use index::network::{
 };
 pub use index::{
     Attach, Attached, Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec,
-    SharedDatagramServer, SharedServer,
+    ReplicaStatus, SharedDatagramServer, SharedReplica, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
 pub use rack::{

@@ -57,5 +57,5 @@ pub use rackweave_rack::services::{
 pub use rackweave_rack::{
     Attach, Attached, BRANCHES, Index, IndexCounters, IndexEndpointSpec, IndexLoss, IndexNetwork,
     IndexNetworkError, IndexNetworkSpec, IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary,
-    SharedDatagramServer, SharedServer,
+    ReplicaStatus, SharedDatagramServer, SharedReplica, SharedServer,
 };

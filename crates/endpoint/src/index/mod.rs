@@ -31,7 +31,7 @@ pub use mover::{Move, MoveError, Moved, Mover, Progress, Side};
 pub use op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
 pub use reader::{Found, Query, Reader, ReaderConfig, ReaderError, RemoteTree};
 pub use rebalancer::{EndpointSample, RebalanceConfig, Rebalancer, Step};
-pub use replica::{Replica, ReplicaServer};
+pub use replica::{Replica, ReplicaServer, ReplicaThread};
 pub use sampler::{KeySampler, SampleConfig};
 pub use server::{DatagramServer, DatagramServerConfig, DatagramServerStatistics};
 pub use server::{EndpointReport, IndexServer, ServerThread};

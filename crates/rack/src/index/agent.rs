@@ -8,10 +8,12 @@ mod act;
 mod request;
 
 pub(crate) use request::{EndpointReply, EndpointRequest, EndpointStart, Hex};
+pub(crate) use request::{ReplicaRequest, ReplicaStart, name_of};
 
+use super::replica::ReplicaHere;
 use super::running::{Accepted, Running};
 use super::serving::Servers;
-use super::{IndexSetUpError, SharedDatagramServer, SharedServer};
+use super::{IndexSetUpError, SharedDatagramServer, SharedReplica, SharedServer};
 use crate::Rack;
 use crate::rack::{Agent, OWN};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +62,10 @@ struct Endpoint {
     loading: (Vec<(u64, Vec<u8>)>, u64),
     /// The tree with which it starts again.
     kept: Option<Tree>,
+    /// Its replica, if that is here.
+    replica: Option<ReplicaHere>,
+    /// The epoch of the replica whose tree is kept.
+    promoted: Option<u64>,
 }
 
 impl Endpoint {
@@ -75,6 +81,8 @@ impl Endpoint {
             outline: Vec::new(),
             loading: (Vec::new(), 0),
             kept: None,
+            replica: None,
+            promoted: None,
         }
     }
 }
@@ -97,10 +105,11 @@ impl Agent for IndexAgent {
         (name, request): Self::Request,
     ) -> Result<EndpointReply, IndexSetUpError> {
         let mut endpoints = self.endpoints();
-        let changes = matches!(
-            request,
-            EndpointRequest::Start(_) | EndpointRequest::Stop { .. }
-        );
+        let changes = match &request {
+            EndpointRequest::Start(_) | EndpointRequest::Stop { .. } => true,
+            EndpointRequest::Replica { request, .. } => !matches!(request, ReplicaRequest::Look),
+            _ => false,
+        };
         let reply = act::act(rack, &mut endpoints, user, name, request);
         drop(endpoints);
         self.changes
@@ -196,7 +205,19 @@ impl IndexAgent {
         servers.collect()
     }
 
-    /// How often an endpoint has been started or stopped.
+    /// The threads of replicas of its endpoints, likewise.
+    pub fn replicas(&self, index: u64) -> Vec<(NodeId, SharedReplica)> {
+        let endpoints = self.endpoints();
+        let of_it = endpoints.iter().filter(|(name, _)| name.index == index);
+        let replicas = of_it.filter_map(|(_, endpoint)| endpoint.replica.as_ref());
+        let threads = replicas.flat_map(|replica| {
+            let threads = replica.threads();
+            threads.map(|thread| (replica.node, thread.clone()))
+        });
+        threads.collect()
+    }
+
+    /// How often an endpoint or a replica has been started or stopped.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }

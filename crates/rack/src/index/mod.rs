@@ -10,17 +10,21 @@
 pub(crate) mod agent;
 mod attached;
 pub mod network;
+mod replica;
+pub(crate) mod replication;
 mod running;
 pub(crate) mod serving;
 pub(crate) mod set_up;
 mod shared;
 
 pub use attached::{Attach, Attached};
-pub use shared::{Shared, SharedDatagramServer, SharedServer};
+pub use replication::ReplicaStatus;
+pub use shared::{Shared, SharedDatagramServer, SharedReplica, SharedServer};
 
 use crate::Rack;
 use crate::rack::AgentError;
-use agent::{EndpointName, EndpointReply, EndpointRequest, IndexAgent};
+use agent::{EndpointName, EndpointReply, EndpointRequest, IndexAgent, ReplicaRequest};
+use core::sync::atomic::{AtomicU16, Ordering};
 use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::NodeId;
 use rackweave_controller::LaneError;
@@ -29,10 +33,11 @@ use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{TreeConfig, TreeError};
 use rackweave_endpoint::index::{
     AttachError, DatagramServerConfig, EndpointId, HandoverError, Part, PartitionMap, RemoteTree,
-    Shard, ShardError,
+    ReplicationError, Shard, ShardError,
 };
 use rackweave_endpoint::rpc::{RpcError, ServerConfig};
 use rackweave_verbs::BindError;
+use replication::Replication;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::vec;
@@ -77,16 +82,20 @@ pub struct IndexSpec {
     pub attributes: PairAttributes,
     /// Whether and how endpoints also answer UDP datagrams. The index chooses the incarnation.
     pub datagrams: Option<DatagramServerConfig>,
+    /// The nodes that may have replicas of endpoints; empty: there are none. An endpoint's replica
+    /// is at the next of these nodes after its own that is up.
+    pub replicas: Vec<NodeId>,
 }
 
 impl IndexSpec {
-    /// Endpoints with default attributes of connections that answer no datagrams.
+    /// Endpoints with default attributes of connections, without datagrams and without replicas.
     pub fn new(endpoints: Vec<IndexEndpointSpec>, map: PartitionMap) -> Self {
         Self {
             endpoints,
             map,
             attributes: PairAttributes::default(),
             datagrams: None,
+            replicas: Vec::new(),
         }
     }
 }
@@ -141,6 +150,12 @@ pub enum IndexSetUpError {
     /// A port for datagrams could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A replica could not be connected.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    /// A node answers datagrams of one endpoint only, but may get another one's by its replica.
+    #[error("an index of several endpoints cannot have both replicas and datagrams")]
+    ReplicasAndDatagrams,
     /// The index does not answer datagrams.
     #[error("the index answers no datagrams; set IndexOptions::datagrams")]
     NoDatagrams,
@@ -166,10 +181,20 @@ pub struct Index {
     /// Its number, unique in the rack.
     number: u64,
     spec: IndexSpec,
+    /// Whether it was made here.
+    is_own: bool,
     /// Whether each endpoint is up, as far as it is known here.
     is_up: Vec<bool>,
+    /// The node of each endpoint, as far as it is known here.
+    places: Vec<AtomicU16>,
+    /// The replica of each endpoint, if the index was made here.
+    replication: Vec<Replication>,
+    /// Number of replicas made so far.
+    epochs: u64,
+    /// Why the last replica was not made, or did not replace its endpoint.
+    failed: Option<IndexSetUpError>,
     map: PartitionMap,
-    /// Total number of starts of endpoints.
+    /// Total number of starts of endpoints and replicas.
     starts: u64,
     network: Option<IndexNetwork>,
 }
@@ -195,11 +220,17 @@ pub struct IndexLoss {
 
 impl Index {
     /// An index whose endpoints do not run yet, or run for the process that made the index.
-    pub(crate) fn new(rack: &Rack, number: u64, spec: IndexSpec, runs: bool) -> Self {
+    pub(crate) fn new(rack: &Rack, number: u64, spec: IndexSpec, is_own: bool) -> Self {
+        let places = spec.endpoints.iter().map(|spec| spec.node.0);
         Self {
             rack: rack.clone(),
             number,
-            is_up: spec.endpoints.iter().map(|_| runs).collect(),
+            is_own,
+            is_up: spec.endpoints.iter().map(|_| !is_own).collect(),
+            places: places.map(AtomicU16::new).collect(),
+            replication: vec![Replication::None; spec.endpoints.len()],
+            epochs: 0,
+            failed: None,
             map: spec.map.clone(),
             starts: 0,
             network: None,
@@ -294,9 +325,69 @@ impl Index {
         endpoint: EndpointId,
         request: EndpointRequest,
     ) -> Result<EndpointReply, IndexSetUpError> {
-        let spec = self.spec.endpoints.get(endpoint.index());
-        let spec = spec.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-        ask(&self.rack, (self.name(endpoint), spec.node), request)
+        if endpoint.index() >= self.places.len() {
+            return Err(IndexSetUpError::NoEndpoint(endpoint));
+        }
+        let at = (self.name(endpoint), self.place(endpoint));
+        ask(&self.rack, at, request)
+    }
+
+    /// Why the last replica was not made, or did not replace its endpoint.
+    pub(crate) fn take_replica_error(&mut self) -> Option<IndexSetUpError> {
+        self.failed.take()
+    }
+
+    /// Sends a request to the replica of an endpoint, at a node.
+    fn ask_replica(
+        &self,
+        endpoint: EndpointId,
+        (node, epoch): (NodeId, u64),
+        request: ReplicaRequest,
+    ) -> Result<EndpointReply, IndexSetUpError> {
+        let request = EndpointRequest::Replica { epoch, request };
+        ask(&self.rack, (self.name(endpoint), node), request)
+    }
+
+    /// The node of an endpoint, as far as it is known here.
+    pub(crate) fn place(&self, endpoint: EndpointId) -> NodeId {
+        NodeId(self.places[endpoint.index()].load(Ordering::Relaxed))
+    }
+
+    fn set_place(&self, endpoint: EndpointId, node: NodeId) {
+        self.places[endpoint.index()].store(node.0, Ordering::Relaxed);
+    }
+
+    /// The nodes that an endpoint may be at, its present one first.
+    fn places(&self, endpoint: EndpointId) -> Vec<NodeId> {
+        let mut nodes = vec![self.place(endpoint)];
+        let first = self.spec.endpoints[endpoint.index()].node;
+        for node in self.spec.replicas.iter().copied().chain([first]) {
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+
+    /// Looks where an endpoint runs that has left the place that is known here. The process that
+    /// has made the index knows all places.
+    pub(crate) fn find_again(&self, endpoint: EndpointId) -> bool {
+        if self.is_own {
+            return false;
+        }
+        let runs_at = |node: &NodeId| {
+            let reply = ask(
+                &self.rack,
+                (self.name(endpoint), *node),
+                EndpointRequest::Map,
+            );
+            matches!(reply, Ok(EndpointReply::Map(_)))
+        };
+        let found = self.places(endpoint).into_iter().find(runs_at);
+        if let Some(node) = found {
+            self.set_place(endpoint, node);
+        }
+        found.is_some()
     }
 }
 

@@ -1,9 +1,12 @@
 //! A running endpoint: shard, regions, server threads, and the queue pairs of its users.
 
-use super::agent::EndpointStart;
+mod backup;
+
+use super::agent::{EndpointStart, name_of};
 use super::set_up::on_node;
 use super::{IndexEndpointSpec, IndexSetUpError, SharedDatagramServer, SharedServer};
 use crate::Rack;
+use backup::Backups;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
@@ -70,6 +73,10 @@ pub(super) struct Running {
     start: u64,
     /// Clients accepted so far.
     clients: usize,
+    /// Bytes of the longest request.
+    payload_max: u32,
+    /// Queue pairs to a replica that is not in use yet.
+    backups: Option<Backups>,
 }
 
 impl Running {
@@ -85,8 +92,7 @@ impl Running {
             return Err(IndexSetUpError::NoThreads(endpoint));
         }
         let memory = rack.memory();
-        // Different for every start of every endpoint.
-        let name = (u64::from(endpoint.0) + 1) << 48 | start;
+        let name = name_of(endpoint, start);
         let tree = match tree {
             Some(tree) => tree,
             None => new_tree(
@@ -103,6 +109,8 @@ impl Running {
             threads: Vec::new(),
             start,
             clients: 0,
+            payload_max: spec.server.payload_max,
+            backups: None,
         };
         let made = running.make(rack, spec, how.datagrams, name);
         match made {
@@ -321,19 +329,24 @@ impl Running {
 
     /// Frees its resources at NICs. A dead node has nothing left to free, but its threads end. Its
     /// memory is freed when the last holder of the shard drops it.
-    pub fn stop(self, rack: &Rack) {
+    pub fn stop(mut self, rack: &Rack) {
+        self.drop_backups(rack);
         for (at, thread) in (0..).zip(&self.threads) {
             let thread = thread.lock().take();
             if let Some(thread) = thread {
-                rack.on_node(self.port_of(at).node, |verbs| thread.rpc.close(verbs));
+                rack.on_node(self.port_of(at).node, |verbs| thread.close(verbs));
             }
         }
         let datagrams: Vec<_> = self.datagrams.iter().map(|one| one.lock().take()).collect();
-        for (at, port) in self.ports.iter().enumerate() {
+        let mut datagrams = datagrams.into_iter().flatten().peekable();
+        for port in &self.ports {
             rack.on_node(port.node, |verbs| {
-                let first = datagrams.iter().flatten().next().filter(|_| at == 0);
-                if let (Some(server), Some(datagrams)) = (first, verbs.datagrams()) {
-                    server.unbind(datagrams);
+                if let (Some(first), Some(bound)) = (datagrams.peek(), verbs.datagrams()) {
+                    first.unbind(bound);
+                }
+                // All of them are at the first port.
+                for server in datagrams.by_ref() {
+                    server.close(verbs);
                 }
                 for (qpn, _) in &port.readers {
                     // A NIC that has lost it needs no action.
@@ -350,7 +363,7 @@ impl Running {
 
 /// An empty tree for the keys `low..=last` of an endpoint. If it has no keys, the bounds are
 /// arbitrary.
-fn new_tree(
+pub(super) fn new_tree(
     rack: &Rack,
     spec: &IndexEndpointSpec,
     bounds: Option<(u64, u64)>,

@@ -1,8 +1,9 @@
 //! Sets endpoints up and connects clients and coordinators to them.
 
-use super::agent::{EndpointReply, EndpointRequest, EndpointStart, Hex};
+use super::agent::{EndpointReply, EndpointRequest, EndpointStart, Hex, ReplicaRequest};
 use super::attached::{Attach, Attached};
 use super::network::{IndexNetwork, IndexNetworkSpec};
+use super::replication::{self, Replication, is_gone};
 use super::running::Accepted;
 use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
 use crate::Rack;
@@ -26,7 +27,10 @@ pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpEr
     if let Some(at) = other {
         return Err(IndexSetUpError::Payloads(EndpointId(at as u16)));
     }
-    let mut index = Index::new(rack, rack.random_number(), spec, false);
+    if spec.datagrams.is_some() && !spec.replicas.is_empty() && given > 1 {
+        return Err(IndexSetUpError::ReplicasAndDatagrams);
+    }
+    let mut index = Index::new(rack, rack.random_number(), spec, true);
     for endpoint in index.endpoints() {
         let map = index.map.clone();
         if let Err(error) = start(&mut index, endpoint, &map) {
@@ -42,8 +46,26 @@ fn start(
     endpoint: EndpointId,
     map: &PartitionMap,
 ) -> Result<(), IndexSetUpError> {
-    index.starts += 1;
     let spec = index.spec.endpoints[endpoint.index()];
+    let place = index.place(endpoint);
+    if place == spec.node {
+        return start_at(index, (endpoint, spec), map);
+    }
+    // The NICs of a DPU's host are beside the endpoint's first node only.
+    let spec = IndexEndpointSpec {
+        node: place,
+        ports: 1,
+        ..spec
+    };
+    start_at(index, (endpoint, spec), map)
+}
+
+fn start_at(
+    index: &mut Index,
+    (endpoint, spec): (EndpointId, IndexEndpointSpec),
+    map: &PartitionMap,
+) -> Result<(), IndexSetUpError> {
+    index.starts += 1;
     let how = EndpointStart {
         spec,
         datagrams: index.spec.datagrams,
@@ -62,7 +84,9 @@ fn start(
 /// Ends all endpoints.
 pub(crate) fn destroy(index: &mut Index) {
     for endpoint in index.endpoints() {
-        end(index, endpoint, true);
+        replication::remove(index, endpoint);
+        // A process that is gone has no endpoint any more.
+        let _ = end(index, endpoint, true);
     }
 }
 
@@ -80,9 +104,14 @@ pub(crate) fn attach<T: Attach>(
         let _ = index.ask(endpoint, EndpointRequest::Release(former));
     }
     let purpose = attached.machine.purpose();
-    let accepted = match index.ask(endpoint, EndpointRequest::Accept(purpose))? {
-        EndpointReply::Accepted(accepted) => accepted,
-        _ => return Err(IndexSetUpError::NoEndpoint(endpoint)),
+    let accept = || match index.ask(endpoint, EndpointRequest::Accept(purpose))? {
+        EndpointReply::Accepted(accepted) => Ok(accepted),
+        _ => Err(IndexSetUpError::NoEndpoint(endpoint)),
+    };
+    let accepted = match accept() {
+        Err(IndexSetUpError::NoEndpoint(_)) if index.find_again(endpoint) => accept()?,
+        Err(error) if is_gone(&error) && index.find_again(endpoint) => accept()?,
+        accepted => accepted?,
     };
     attached.ends[endpoint.index()] = Some(accepted);
     let (memory, attributes) = (rack.memory().clone(), index.spec.attributes);
@@ -162,22 +191,42 @@ fn disown(index: &Index, ends: Vec<Option<Accepted>>) {
 /// Ends an endpoint.
 pub(crate) fn kill(index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
-    end(index, endpoint, false);
+    // A process that is gone has no endpoint any more.
+    let _ = end(index, endpoint, false);
 }
 
-fn end(index: &mut Index, endpoint: EndpointId, forever: bool) {
+/// Ends the endpoints and replicas of an index at a node.
+pub(crate) fn kill_at(index: &mut Index, node: NodeId) {
+    for endpoint in index.endpoints() {
+        if index.place(endpoint) == node {
+            kill(index, endpoint);
+        }
+        if let Replication::Runs {
+            node: at, epoch, ..
+        } = index.replication[endpoint.index()]
+            && at == node
+        {
+            let _ = index.ask_replica(endpoint, (node, epoch), ReplicaRequest::Stop);
+        }
+    }
+}
+
+/// Ends an endpoint. An error means that it may still run.
+fn end(index: &mut Index, endpoint: EndpointId, forever: bool) -> Result<(), IndexSetUpError> {
     if let Some(is_up) = index.is_up.get_mut(endpoint.index()) {
         *is_up = false;
     }
     if let Some(network) = &mut index.network {
         network.forget_server(endpoint);
     }
-    // A process that is gone has no endpoint any more.
-    let _ = index.ask(endpoint, EndpointRequest::Stop { forever });
+    match index.ask(endpoint, EndpointRequest::Stop { forever }) {
+        Err(error) if !is_gone(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
-/// Restarts an endpoint: with its former contents if its former shard is given, else empty. That is
-/// possible only at a node in this process.
+/// Restarts an endpoint: with its former contents if its former shard is given, which is possible
+/// only at a node in this process; else in place of its replica, if that has all values; else empty.
 pub(crate) fn restart(
     index: &mut Index,
     endpoint: EndpointId,
@@ -186,27 +235,72 @@ pub(crate) fn restart(
     if endpoint.index() >= index.is_up.len() {
         return Err(IndexSetUpError::NoEndpoint(endpoint));
     }
-    kill(index, endpoint);
+    index.map = index.map();
+    let ended = end(index, endpoint, false);
+    if kept.is_none() && index.replication[endpoint.index()].is_whole() {
+        // A client that reaches it would read old values.
+        ended?;
+    }
     let map = begin_anew(index, endpoint)?;
     let part = map.part_of(endpoint);
     index.map = map.clone();
-    let tree = match (kept, part) {
-        (Some(kept), Some(part)) => {
+    let has_values = match kept {
+        Some(kept) => {
             let tree = Tree::open(kept.tree().block().clone())?;
-            // A range that was being received and was not committed is returned.
-            let (low, last) = tree.bounds();
-            tree.extend(low.min(part.low), last.max(part.last))?;
-            tree.shrink(part.low, part.last)?;
-            Some(tree)
+            replication::remove(index, endpoint);
+            index.agent().keep(index.name(endpoint), tree);
+            true
         }
-        _ => None,
+        None => replication::promote(index, endpoint)?,
     };
-    let lost = part.filter(|_| tree.is_none());
-    if let Some(tree) = tree {
-        index.agent().keep(index.name(endpoint), tree);
-    }
-    start(index, endpoint, &map)?;
+    start_anew(index, endpoint, has_values)?;
+    let lost = part.filter(|_| !has_values);
     Ok(IndexLoss { lost, map })
+}
+
+/// Starts a dead endpoint in place of its replica, which has all values.
+pub(super) fn replace(index: &mut Index, endpoint: EndpointId) -> Result<(), IndexSetUpError> {
+    index.map = index.map();
+    // A client that reaches it would read old values.
+    end(index, endpoint, false)?;
+    index.map = begin_anew(index, endpoint)?;
+    match replication::promote(index, endpoint)? {
+        true => start_anew(index, endpoint, true),
+        false => Err(IndexSetUpError::NoEndpoint(endpoint)),
+    }
+}
+
+/// Starts an endpoint at its place; one without values, if that is gone, at another one.
+fn start_anew(
+    index: &mut Index,
+    endpoint: EndpointId,
+    has_values: bool,
+) -> Result<(), IndexSetUpError> {
+    let map = index.map.clone();
+    if index.replication[endpoint.index()] != Replication::Promoted {
+        replication::remove(index, endpoint);
+    }
+    let mut started = start(index, endpoint, &map);
+    let is_lost = started.as_ref().is_err_and(is_gone);
+    if is_lost && has_values {
+        // What it had is gone as well.
+        index.replication[endpoint.index()] = Replication::None;
+        return started;
+    }
+    if is_lost {
+        for node in index.places(endpoint).into_iter().skip(1) {
+            index.set_place(endpoint, node);
+            let next = start(index, endpoint, &map);
+            if !next.as_ref().is_err_and(is_gone) {
+                started = next;
+                break;
+            }
+        }
+    }
+    if started.is_ok() {
+        index.replication[endpoint.index()] = Replication::None;
+    }
+    started
 }
 
 /// Has all other endpoints store the map in which `dead` restarts, and returns it.
@@ -249,7 +343,7 @@ pub(crate) fn open_network(
 ) -> Result<(), IndexSetUpError> {
     let mut network = IndexNetwork::new(rack, index.number, spec)?;
     for endpoint in index.endpoints_up() {
-        let node = index.spec.endpoints[endpoint.index()].node;
+        let node = index.place(endpoint);
         network.add_server(rack, endpoint, node)?;
     }
     index.network = Some(network);
@@ -258,10 +352,12 @@ pub(crate) fn open_network(
 
 /// Loads entries into an empty endpoint.
 pub(crate) fn load<V: AsRef<[u8]>>(
-    index: &Index,
+    index: &mut Index,
     endpoint: EndpointId,
     entries: impl Iterator<Item = (u64, V)>,
 ) -> Result<(), IndexSetUpError> {
+    // They do not go through the server threads.
+    replication::give_up(index, endpoint);
     if let Some(shard) = index.shard(endpoint) {
         shard.bulk_load(entries)?;
         return Ok(());

@@ -1,7 +1,7 @@
 //! Threads of the servers of an index, which the program polls and the rack stops.
 
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::index::{DatagramServer, ServerThread};
+use rackweave_endpoint::index::{DatagramServer, ReplicaThread, ServerThread};
 use rackweave_verbs::Verbs;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,6 +16,9 @@ pub type SharedServer = Shared<ServerThread>;
 
 /// A thread that answers UDP datagrams.
 pub type SharedDatagramServer = Shared<DatagramServer>;
+
+/// A thread of a replica.
+pub type SharedReplica = Shared<ReplicaThread>;
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
@@ -48,6 +51,14 @@ impl SharedServer {
             .is_some_and(|thread| thread.poll(now, verbs))
     }
 
+    /// Whether it has to be polled again soon even if no packet arrives.
+    pub fn is_waiting(&self) -> bool {
+        let thread = self.lock();
+        thread
+            .as_ref()
+            .is_some_and(|thread| thread.service.is_waiting())
+    }
+
     /// Records that the thread has worked on requests for `worked`.
     pub fn note_busy(&self, worked: Duration) {
         if let Some(thread) = self.lock().as_ref() {
@@ -59,9 +70,32 @@ impl SharedServer {
 impl SharedDatagramServer {
     /// Answers pending requests. Returns true if there were any.
     pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
-        match (self.lock().as_mut(), verbs.datagrams()) {
-            (Some(server), Some(datagrams)) => server.poll(now, datagrams) > 0,
-            _ => false,
-        }
+        let mut thread = self.lock();
+        let Some(thread) = thread.as_mut() else {
+            return false;
+        };
+        let happened = thread.service().advance(now, verbs);
+        let datagrams = verbs.datagrams();
+        let served = datagrams.is_some_and(|datagrams| thread.poll(now, datagrams) > 0);
+        thread.service().flush(now, verbs);
+        happened | served
+    }
+
+    /// As [`SharedServer::is_waiting`].
+    pub fn is_waiting(&self) -> bool {
+        let mut thread = self.lock();
+        thread
+            .as_mut()
+            .is_some_and(|thread| thread.service().is_waiting())
+    }
+}
+
+impl SharedReplica {
+    /// Executes pending requests. Returns true if there were any.
+    pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
+        let mut thread = self.lock();
+        thread
+            .as_mut()
+            .is_some_and(|thread| thread.poll(now, verbs))
     }
 }

@@ -9,8 +9,9 @@
 use super::message::{Outcome, Request};
 use super::server::outcome_of;
 use crate::btree::{Direction, Tree, TreeError};
-use crate::rpc::{Service, Status, Writer};
+use crate::rpc::{self, Service, Status, Writer};
 use rackweave_base::Instant;
+use rackweave_verbs::Verbs;
 use std::sync::{Arc, RwLock};
 
 /// Number of keys removed at a time.
@@ -132,6 +133,22 @@ impl Service for ReplicaServer {
             }
             Err(error) => error.into(),
         }
+    }
+}
+
+/// One server thread of a replica; its owner polls it.
+#[derive(Debug)]
+pub struct ReplicaThread {
+    /// The connections to threads of the endpoint.
+    pub rpc: rpc::Server,
+    /// Executes their requests.
+    pub service: ReplicaServer,
+}
+
+impl ReplicaThread {
+    /// Executes received requests. True if there were any.
+    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
+        self.rpc.poll(now, verbs, &mut self.service)
     }
 }
 

@@ -77,6 +77,14 @@ impl Backup {
         self.client.poll_timeout()
     }
 
+    /// Whether there are keys to copy, and no answer to an earlier step is awaited.
+    pub fn wants_to_copy(&self, shard: &Shard) -> bool {
+        let is_sent = self.copying.as_ref().map(|copying| copying.is_sent);
+        !self.is_lost
+            && shard.stands(self.epoch) == Stands::InForce
+            && is_sent.map_or_else(|| !shard.is_covered(), |is_sent| !is_sent)
+    }
+
     /// Sends the request of a task.
     pub fn send(&mut self, task: u32, request: &Request<'_>) -> Result<(), Unsent> {
         self.begin(Call::Task(task), request)

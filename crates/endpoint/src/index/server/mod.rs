@@ -386,4 +386,10 @@ impl ServerThread {
         self.service.flush(now, verbs);
         happened || served
     }
+
+    /// Releases everything.
+    pub fn close(self, verbs: &mut dyn Verbs) {
+        self.service.close(verbs);
+        self.rpc.close(verbs);
+    }
 }

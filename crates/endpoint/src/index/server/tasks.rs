@@ -45,6 +45,8 @@ struct Task {
 pub(super) struct Tasks {
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
+    /// Number of those that wait.
+    waiting: usize,
     /// The epoch of those in flight or undoing, and their number.
     epoch: u64,
     in_flight: usize,
@@ -71,6 +73,7 @@ impl Tasks {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
+        self.waiting += usize::from(state == State::Waiting);
         self.slots[at as usize] = Some(task);
         at
     }
@@ -82,6 +85,7 @@ impl Tasks {
 
     fn remove(&mut self, at: u32) -> Option<Task> {
         let task = self.slots.get_mut(at as usize)?.take()?;
+        self.waiting -= usize::from(task.state == State::Waiting);
         self.free.push(at);
         Some(task)
     }
@@ -152,6 +156,14 @@ impl IndexServer {
     /// When to call [`IndexServer::advance`] even if no completion arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.backup.as_ref().and_then(Backup::poll_timeout)
+    }
+
+    /// Whether there is work that no completion announces: the thread has to be polled again soon.
+    pub fn is_waiting(&self) -> bool {
+        let wants_to_copy = |backup: &Backup| backup.wants_to_copy(&self.shard);
+        self.tasks.waiting > 0
+            || !self.tasks.unsent.is_empty()
+            || self.backup.as_ref().is_some_and(wants_to_copy)
     }
 
     /// Handles acknowledgements of the replica, sends it what waits, and copies keys to it. True if

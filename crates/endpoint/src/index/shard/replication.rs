@@ -13,6 +13,7 @@ use super::ownership::Span;
 use super::write::{Write, WriteKind};
 use super::{Denied, Shard};
 use crate::btree::{Direction, TreeError};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::MutexGuard;
 
@@ -50,7 +51,7 @@ pub(in crate::index) enum Begun {
 }
 
 /// The state of a shard's replication.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplicationState {
     /// The epoch in force; zero if there is no replica.
     pub epoch: u64,
@@ -253,7 +254,7 @@ impl Shard {
     }
 
     /// Whether everything owned is covered, so that a range that is being taken must be, too.
-    pub(super) fn is_covered(&self) -> bool {
+    pub(in crate::index) fn is_covered(&self) -> bool {
         is_whole(self.owned().keys, self.ownership.covered())
     }
 

@@ -1,9 +1,12 @@
 //! What an agent does with requests.
 
+use super::request::ReplicaRequest;
 use super::request::{EndpointReply, EndpointRequest, EndpointStart, Hex, OutlinePart};
 use super::{Endpoint, EndpointName};
 use crate::index::network::IndexNetworkError;
+use crate::index::replica::ReplicaHere;
 use crate::index::running::{Accepted, Purpose, Running};
+use crate::index::set_up::on_node;
 use crate::rack::OWN;
 use crate::{IndexSetUpError, Rack};
 use rackweave_base::Qpn;
@@ -48,6 +51,16 @@ pub(super) fn act(
             }
             return Ok(EndpointReply::Done);
         }
+        EndpointRequest::Replica { epoch, request } => {
+            if matches!(request, ReplicaRequest::Start(_)) {
+                let endpoint = endpoints.entry(name);
+                endpoint.or_insert_with(|| Endpoint::of(user));
+            }
+            return match endpoints.get_mut(&name) {
+                Some(endpoint) => replica(rack, endpoint, id, (epoch, request)),
+                None => Ok(EndpointReply::NotRunning),
+            };
+        }
         _ => {}
     }
     let Some(endpoint) = endpoints.get_mut(&name) else {
@@ -58,7 +71,9 @@ pub(super) fn act(
     };
     let (shard, mut done) = (running.shard.clone(), EndpointReply::Done);
     match request {
-        EndpointRequest::Start(_) => unreachable!("it is handled above"),
+        EndpointRequest::Start(_) | EndpointRequest::Replica { .. } => {
+            unreachable!("they are handled above")
+        }
         EndpointRequest::Stop { .. } => {
             leave(rack, endpoint);
             if let Some(running) = endpoint.running.take() {
@@ -95,6 +110,14 @@ pub(super) fn act(
             keys.truncate(SAMPLE_MAX);
             done = EndpointReply::Keys(keys);
         }
+        EndpointRequest::ConnectReplica { epoch } => {
+            done = EndpointReply::Pairs(running.connect_replica(rack, epoch)?);
+        }
+        EndpointRequest::Replicate { epoch } => running.replicate(rack, id, epoch)?,
+        EndpointRequest::Uncover { epoch } => running.uncover(rack, epoch),
+        EndpointRequest::Replication => {
+            done = EndpointReply::Replication(shard.replication_state());
+        }
     }
     Ok(done)
 }
@@ -112,8 +135,64 @@ fn start(
     endpoint.mtu = how.mtu;
     (endpoint.outline, endpoint.loading) = (Vec::new(), (Vec::new(), 0));
     endpoint.given.clear();
-    let tree = endpoint.kept.take();
+    // If it does not start, it will be tried again.
+    let tree = match (&endpoint.kept, how.map.part_of(id)) {
+        (Some(tree), Some(part)) => {
+            // The tree may have a range that was being received and was not committed, or one that
+            // was given away.
+            let (low, last) = tree.bounds();
+            tree.extend(low.min(part.low), last.max(part.last))?;
+            tree.shrink(part.low, part.last)?;
+            Some(tree.clone())
+        }
+        _ => None,
+    };
     endpoint.running = Some(Running::start(rack, how, id, tree)?);
+    (endpoint.kept, endpoint.promoted) = (None, None);
+    Ok(EndpointReply::Done)
+}
+
+/// Does what concerns the replica of an epoch.
+fn replica(
+    rack: &Rack,
+    endpoint: &mut Endpoint,
+    id: EndpointId,
+    (epoch, request): (u64, ReplicaRequest),
+) -> Result<EndpointReply> {
+    if let ReplicaRequest::Start(how) = request {
+        if let Some(earlier) = endpoint.replica.take() {
+            earlier.stop(rack);
+        }
+        let here = ReplicaHere::start(rack, id, epoch, &how)?;
+        let here = endpoint.replica.insert(here);
+        return Ok(EndpointReply::Pairs(here.pairs()));
+    }
+    if endpoint.promoted == Some(epoch) && matches!(request, ReplicaRequest::Promote) {
+        return Ok(EndpointReply::Done);
+    }
+    let here = endpoint.replica.as_ref();
+    let Some(here) = here.filter(|here| here.epoch == epoch) else {
+        return Ok(EndpointReply::NotRunning);
+    };
+    match request {
+        ReplicaRequest::Start(_) => unreachable!("it is handled above"),
+        ReplicaRequest::Open => here.open(rack)?,
+        ReplicaRequest::Look => on_node(rack, here.node, |_| Ok(()))?,
+        ReplicaRequest::Stop => {
+            if let Some(here) = endpoint.replica.take() {
+                here.stop(rack);
+            }
+        }
+        ReplicaRequest::Promote => {
+            on_node(rack, here.node, |_| Ok(()))?;
+            let here = endpoint.replica.take();
+            let tree = here.map(|here| here.promote(rack)).transpose()?.flatten();
+            if tree.is_none() {
+                return Ok(EndpointReply::NotRunning);
+            }
+            (endpoint.kept, endpoint.promoted) = (tree, Some(epoch));
+        }
+    }
     Ok(EndpointReply::Done)
 }
 
@@ -122,6 +201,9 @@ pub(super) fn stop(rack: &Rack, mut endpoint: Endpoint) {
     leave(rack, &mut endpoint);
     if let Some(running) = endpoint.running {
         running.stop(rack);
+    }
+    if let Some(replica) = endpoint.replica {
+        replica.stop(rack);
     }
 }
 

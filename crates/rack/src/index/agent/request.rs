@@ -2,8 +2,9 @@
 
 use crate::IndexEndpointSpec;
 use crate::index::running::{Accepted, Purpose};
+use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::btree::OutlineNode;
-use rackweave_endpoint::index::{DatagramServerConfig, EndpointId, PartitionMap};
+use rackweave_endpoint::index::{DatagramServerConfig, EndpointId, PartitionMap, ReplicationState};
 use rackweave_wire::fabric::tree::NodePointer;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -21,6 +22,44 @@ pub(crate) struct EndpointStart {
     pub map: PartitionMap,
     /// The number of this start among all starts of endpoints of the index.
     pub start: u64,
+}
+
+/// How a replica of an endpoint is made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReplicaStart {
+    /// The endpoint's specification, with the replica's node.
+    pub spec: IndexEndpointSpec,
+    /// Number of the endpoint's threads, each of which gets a connection.
+    pub threads: u16,
+    /// Its number among all starts of endpoints and replicas of the index.
+    pub start: u64,
+}
+
+impl ReplicaStart {
+    /// The name of its tree.
+    pub fn name(&self, endpoint: EndpointId) -> u64 {
+        name_of(endpoint, self.start)
+    }
+}
+
+/// A number for a start of an endpoint or of a replica, different for each.
+pub(crate) fn name_of(endpoint: EndpointId, start: u64) -> u64 {
+    (u64::from(endpoint.0) + 1) << 48 | start
+}
+
+/// A request to the replica of an endpoint, at its node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ReplicaRequest {
+    /// Make it, in place of an earlier one.
+    Start(Box<ReplicaStart>),
+    /// It is connected: requests will arrive.
+    Open,
+    /// Whether it is there.
+    Look,
+    /// Remove it.
+    Stop,
+    /// End it, and keep its tree for the endpoint, which will start here.
+    Promote,
 }
 
 /// A request to an endpoint, by the process that made the index or by a user of it.
@@ -60,6 +99,16 @@ pub(crate) enum EndpointRequest {
     Unpin { bank: usize },
     /// Keys of requests since the last time.
     Sample,
+    /// What concerns the replica of an epoch.
+    Replica { epoch: u64, request: ReplicaRequest },
+    /// Make queue pairs to the replica of an epoch, one for every thread.
+    ConnectReplica { epoch: u64 },
+    /// They are connected: send it all values and writes.
+    Replicate { epoch: u64 },
+    /// Go on without it.
+    Uncover { epoch: u64 },
+    /// How far the replica is.
+    Replication,
 }
 
 /// Bytes, which travel in hexadecimal.
@@ -114,4 +163,7 @@ pub(crate) enum EndpointReply {
     /// Positions of tree nodes that could not be pinned.
     NotPinned(Vec<usize>),
     Keys(Vec<u64>),
+    /// Queue pairs, with their nodes.
+    Pairs(Vec<(NodeId, Qpn)>),
+    Replication(ReplicationState),
 }

@@ -139,10 +139,24 @@ impl IndexService {
             Ok::<_, IndexSetUpError>(DatagramClient::new(datagrams, map, config)?)
         });
         let mut client = made?;
-        for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
-            client.attach(endpoint, (Address::of_node(spec.node).ip, port.port))?;
+        for endpoint in index.endpoints() {
+            let node = Address::of_node(index.place(endpoint));
+            client.attach(endpoint, (node.ip, port.port))?;
         }
         Ok(client)
+    }
+
+    /// Has a client for datagrams ask an endpoint where it is now.
+    pub(super) fn attach_datagrams(
+        &self,
+        client: &mut DatagramClient,
+        endpoint: EndpointId,
+    ) -> Result<(), IndexSetUpError> {
+        let index = self.index();
+        let port = index.spec().datagrams.ok_or(IndexSetUpError::NoDatagrams)?;
+        index.find_again(endpoint);
+        let node = Address::of_node(index.place(endpoint));
+        Ok(client.attach(endpoint, (node.ip, port.port))?)
     }
 
     /// Reconnects a client or coordinator to an endpoint that was restarted, or whose connection

@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, Op,
+    Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, IndexError, Op,
     ReaderStatistics, Reply, Ticket, Value,
 };
 use std::collections::{HashSet, VecDeque};
@@ -35,6 +35,9 @@ pub struct IndexConnection {
     /// Operations that were abandoned.
     given_up: HashSet<Ticket>,
 }
+
+/// How long a call waits for a dead endpoint to be replaced until it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const THERE: &str = "a connection has its client until it is dropped";
 
@@ -177,18 +180,46 @@ impl IndexConnection {
         self.execute_within(op, self.time_limit)
     }
 
-    /// The same with another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    /// The same with another time limit; [`FOREVER`](crate::services::FOREVER) is none. If the
+    /// endpoint does not answer and the index has replicas, it reconnects and tries again within
+    /// the limit, unless the operation may have been done.
     ///
     /// # Errors
     /// As for [`IndexConnection::execute`].
     pub fn execute_within(&mut self, op: &Op<'_>, limit: Duration) -> Result<Answer, CallError> {
-        let (node, ticket) = (self.node.clone(), Some(self.begin(op)?));
-        let connection = self;
-        let mut awaited = Awaited { connection, ticket };
-        match wait_within(&node, limit, || awaited.take()) {
-            Some(reply) => Ok(reply.result?),
-            None => Err(CallError::TimedOut { after: limit }),
+        let node = self.node.clone();
+        let begun = node.now();
+        loop {
+            let ticket = Some(self.begin(op)?);
+            let left = limit.saturating_sub(node.now().since(begun).into());
+            let mut awaited = Awaited {
+                connection: &mut *self,
+                ticket,
+            };
+            let reply = wait_within(&node, left, || awaited.take());
+            drop(awaited);
+            let reply = reply.ok_or(CallError::TimedOut { after: limit })?;
+            match reply.result {
+                // Its replica will take its place.
+                Err(IndexError::Gone(endpoint)) if self.service.is_replicated() => {
+                    if self.reconnect(endpoint).is_err() {
+                        self.pause(&node, LOOK_AGAIN.min(left));
+                    }
+                    if left.is_zero() {
+                        return Err(IndexError::Gone(endpoint).into());
+                    }
+                }
+                result => return Ok(result?),
+            }
         }
+    }
+
+    /// Drives the rack for some time.
+    fn pause(&mut self, node: &Node, time: Duration) {
+        wait_within(node, time, || -> Option<()> {
+            self.advance();
+            None
+        });
     }
 
     /// [`IndexConnection::execute`] for a task that awaits it. An operation whose future is dropped
@@ -281,6 +312,9 @@ impl IndexConnection {
     pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
         match self.client.as_mut().expect(THERE) {
             Client::Connected(client) => Ok(self.service.attach(client, endpoint)?),
+            Client::Datagrams(client) if self.service.is_replicated() => {
+                Ok(self.service.attach_datagrams(client, endpoint)?)
+            }
             // There is no connection state that could have broken.
             Client::Datagrams(_) => Ok(()),
         }

@@ -33,6 +33,9 @@ pub enum IndexServiceError {
     /// The rack has no storage node.
     #[error("the rack has no storage node to have the index; name another node")]
     NoStorage,
+    /// There is no second node.
+    #[error("the rack has no second storage node for replicas; name two nodes")]
+    NoReplicaNode,
     /// The tree's parameters are invalid.
     #[error(transparent)]
     Tree(#[from] TreeError),

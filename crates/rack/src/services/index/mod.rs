@@ -8,6 +8,7 @@ mod connection;
 mod coordinator;
 mod error;
 mod options;
+mod replicas;
 mod shared;
 
 pub use connection::IndexConnection;
@@ -24,6 +25,7 @@ use crate::services::name::SharedName;
 use crate::services::wait_within;
 use crate::{Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack};
 use adapting::Adapting;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use rackweave_base::Instant;
 use rackweave_controller::index::{AdapterConfig, KeyWeights};
@@ -54,6 +56,10 @@ struct Served {
     index: Mutex<Index>,
     /// Whether it was made here.
     is_own: bool,
+    /// Whether its endpoints have replicas.
+    is_replicated: bool,
+    /// When to look at them next, in nanoseconds of the rack's clock.
+    next_look: AtomicU64,
     servers: RwLock<Servers>,
     value_max: u32,
     /// Loads the switches, if there is a network.
@@ -96,6 +102,7 @@ impl IndexService {
         if let Some(network) = network {
             made.open_network(network)?;
         }
+        made.keep_on_a_thread();
         Ok(made)
     }
 
@@ -115,8 +122,10 @@ impl IndexService {
             rack: rack.clone(),
             servers: RwLock::new(servers_of(rack, &index)),
             value_max,
-            index: Mutex::new(index),
             is_own,
+            is_replicated: !index.spec().replicas.is_empty(),
+            next_look: AtomicU64::new(0),
+            index: Mutex::new(index),
             adapting: adapt.map(|config| Adapting::new(config, rack.now())),
             shared: Mutex::default(),
         }))
@@ -132,12 +141,12 @@ impl IndexService {
         &self,
         entries: impl IntoIterator<Item = (u64, V)>,
     ) -> Result<(), IndexServiceError> {
-        let index = self.index();
+        let mut index = self.index();
         let mut entries = entries.into_iter().peekable();
         for part in index.map().parts() {
             let endpoint = part.endpoint;
             let here = core::iter::from_fn(|| entries.next_if(|(key, _)| *key <= part.last));
-            let loaded = set_up::load(&index, endpoint, here);
+            let loaded = set_up::load(&mut index, endpoint, here);
             loaded.map_err(|error| match error {
                 IndexSetUpError::Tree(error) => IndexServiceError::Load { endpoint, error },
                 error => error.into(),
@@ -158,6 +167,7 @@ impl IndexService {
         if self.0.adapting.is_some() {
             self.adapt(self.rack().now());
         }
+        self.look_at_replicas();
         served
     }
 
@@ -265,11 +275,12 @@ impl IndexService {
         self.look_up_servers();
     }
 
-    /// Restarts an endpoint with the keys that it had and none of their values, also one that runs.
-    /// Connections have to [`reconnect`](IndexConnection::reconnect).
+    /// Restarts an endpoint with the keys that it had, also one that runs. If it has a replica with
+    /// all values ([`IndexOptions::copies`]), it starts in place of that, and nothing is lost; else
+    /// without values. Connections have to [`reconnect`](IndexConnection::reconnect).
     ///
     /// # Errors
-    /// If its node is dead or lacks capacity. If its process is another one and the controller does
+    /// If its node is dead or lacks capacity, or if it may still run although it does not answer. If its process is another one and the controller does
     /// not answer, it may have been restarted all the same.
     pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
         self.start_anew(endpoint, None)

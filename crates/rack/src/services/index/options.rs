@@ -48,11 +48,15 @@ pub struct IndexOptions {
     pub adapt: Option<AdapterConfig>,
     /// Whether endpoints also answer requests in UDP datagrams.
     pub datagrams: bool,
+    /// Number of copies of every value, 1 or 2. With 2, each endpoint has a replica at the next of
+    /// `nodes`, or, if that is one node, at the next storage node of the rack. Writes go to both,
+    /// and the values survive the death of either.
+    pub copies: u16,
 }
 
 impl Default for IndexOptions {
     /// One endpoint with capacity for 65536 keys with values of up to 64 bytes, for 16 clients, not
-    /// in the network; if it is opened to the network, the switches adapt once a second.
+    /// in the network, without a replica; if it is opened to the network, the switches adapt once a second.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -65,6 +69,7 @@ impl Default for IndexOptions {
             network: None,
             adapt: Some(AdapterConfig::default()),
             datagrams: false,
+            copies: 1,
         }
     }
 }
@@ -87,6 +92,7 @@ impl IndexOptions {
         in_range("value_max", self.value_max.into(), 8, VALUE_MAX.into())?;
         in_range("keys", self.keys, 1, KEYS_MAX)?;
         in_range("threads", self.threads.into(), 1, 256)?;
+        in_range("copies", self.copies.into(), 1, 2)?;
         in_range("clients", self.clients.into(), 1, 4096)?;
         let tree = TreeConfig::for_keys(self.keys, self.node_bytes, self.value_max);
         let tree = match self.network {
@@ -95,11 +101,12 @@ impl IndexOptions {
             None => tree,
         };
         tree.check()?;
-        let storage = || config.nodes_of(Role::Storage).first().copied();
+        let storage = config.nodes_of(Role::Storage);
         let nodes = match self.nodes.is_empty() {
-            true => vec![storage().ok_or(IndexServiceError::NoStorage)?],
+            true => vec![*storage.first().ok_or(IndexServiceError::NoStorage)?],
             false => self.nodes.clone(),
         };
+        let replicas = self.replica_nodes(&nodes, &storage)?;
         let (wanted, given) = (nodes.len() - 1, self.boundaries.len());
         if wanted != given {
             return Err(IndexServiceError::Boundaries { wanted, given });
@@ -121,10 +128,36 @@ impl IndexOptions {
             endpoints: nodes.into_iter().map(endpoint).collect(),
             map: PartitionMap::split(&self.boundaries)?,
             datagrams: self.datagrams.then(|| DatagramServerConfig::new(0)),
+            replicas,
             attributes: PairAttributes {
                 mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
                 ..PairAttributes::default()
             },
         })
+    }
+
+    /// The nodes that may have replicas, of the endpoints' nodes and of the rack's storage nodes.
+    fn replica_nodes(
+        &self,
+        endpoints: &[NodeId],
+        storage: &[NodeId],
+    ) -> Result<Vec<NodeId>, IndexServiceError> {
+        let mut nodes = Vec::new();
+        if self.copies < 2 {
+            return Ok(nodes);
+        }
+        for node in endpoints {
+            if !nodes.contains(node) {
+                nodes.push(*node);
+            }
+        }
+        if let [only] = nodes[..] {
+            let at = storage.iter().position(|node| *node == only);
+            let (before, after) = storage.split_at(at.map_or(0, |at| at + 1));
+            let mut others = after.iter().chain(before).filter(|node| **node != only);
+            let next = others.next().ok_or(IndexServiceError::NoReplicaNode)?;
+            nodes.push(*next);
+        }
+        Ok(nodes)
     }
 }

@@ -2,6 +2,7 @@
 
 mod index;
 mod pages;
+mod replicas;
 mod sequencer;
 
 use crate::{EmbeddedRack, RackConfig};

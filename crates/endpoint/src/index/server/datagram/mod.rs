@@ -16,7 +16,7 @@ use crate::index::shard::Shard;
 use crate::rpc::Writer;
 use deferred::{CLIENT, Deferred};
 use rackweave_base::{Duration, Instant};
-use rackweave_verbs::{BindError, Datagrams};
+use rackweave_verbs::{BindError, Datagrams, Verbs};
 use rackweave_wire::fabric::lookup::{
     self, Ask, FROM_ROOT, HEADER_LEN, MapPiece, NO_SESSION, Once, Op, Reply, SESSIONS_FULL,
 };
@@ -195,6 +195,11 @@ impl DatagramServer {
     /// [`IndexServer::advance`] before every [`Self::poll`] and [`IndexServer::flush`] after it.
     pub fn service(&mut self) -> &mut IndexServer {
         &mut self.service
+    }
+
+    /// Ends the thread: see [`IndexServer::close`].
+    pub fn close(self, verbs: &mut dyn Verbs) {
+        self.service.close(verbs);
     }
 
     /// Executes received requests, at most one burst. Returns the number of datagrams.

@@ -3,6 +3,7 @@
 use crate::btree::TreeError;
 use crate::index::map::{EndpointId, Part};
 use crate::index::shard::ownership::Span;
+use serde::{Deserialize, Serialize};
 
 /// The identity of a move, chosen by its coordinator: different for every move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,7 +36,7 @@ pub(in crate::index::shard) struct Getting {
 }
 
 /// A range to be moved or copied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Marked {
     /// The least key.
     pub low: u64,
