@@ -6,6 +6,7 @@ use super::receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 use super::sender::{SendError, Sender, SenderCounters};
 use super::shared::Closed;
 use crate::flow::wait_until;
+pub use leaving::FAREWELL;
 use leaving::go;
 use rackweave_base::Instant;
 use rackweave_verbs::{NodeAccess, Region, Verbs};

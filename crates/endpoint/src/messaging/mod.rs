@@ -27,7 +27,7 @@ pub use config::{
     RECEIVE_BYTES_MIN, Refusal, Role,
 };
 pub use connection::{Connection, ConnectionWatch};
-pub use handle::{MessageReceiver, MessageSender};
+pub use handle::{FAREWELL, MessageReceiver, MessageSender};
 pub use rackweave_wire::fabric::message::CloseReason;
 pub use rackweave_wire::fabric::message::handshake::{
     Keys as NodeKeys, QueuePair as QueuePairName, WriteTarget as KeyedAddress,

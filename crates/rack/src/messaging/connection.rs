@@ -1,16 +1,14 @@
 //! A connection between nodes of an embedded rack.
 
 use crate::Node;
-use rackweave_base::Duration;
 use rackweave_endpoint::flow::wait_until;
-use rackweave_endpoint::messaging::{CloseReason, Connection, MessageReceiver, MessageSender};
+use rackweave_endpoint::messaging::{
+    CloseReason, Connection, FAREWELL, MessageReceiver, MessageSender,
+};
 use rackweave_verbs::NodeAccess;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// How long connections that are being dropped try to notify their peers.
-const FAREWELL: Duration = Duration::from_millis(100);
 
 /// One node's side of a connection, with access to the node. Dropping it before it is split closes
 /// it.
@@ -87,7 +85,7 @@ impl fmt::Debug for MessageConnection {
     }
 }
 
-/// Closes connections for a reason, waits a little until all peers know, and frees their resources.
+/// Closes connections for a reason, waits until all peers know, at most [`FAREWELL`], and frees their resources.
 pub(super) fn part(node: &Node, mut all: Vec<Connection>, reason: CloseReason) {
     if all.is_empty() {
         return;

@@ -5,12 +5,15 @@ use super::with;
 use crate::flow::wait_until;
 use crate::messaging::receiver::Receiver;
 use crate::messaging::sender::Sender;
-use rackweave_base::Instant;
+use rackweave_base::{Duration, Instant};
 use rackweave_verbs::{NodeAccess, Verbs};
 use rackweave_wire::fabric::message::CloseReason;
 
-/// How long an end that is dropped tries to tell the peer the reason.
-const FAREWELL: rackweave_base::Duration = rackweave_base::Duration::from_millis(100);
+/// Maximum time for which an end that is dropped waits until the peer's NIC has acknowledged what it
+/// was sent: that messages were taken, or why the connection is closed. Without that the peer would
+/// see a broken connection. It is longer than NICs repeat a packet with the default attributes of
+/// connections: 67 ms, twice and four times that, and five times 536 ms.
+pub const FAREWELL: Duration = Duration::from_secs(4);
 
 /// The operations of both ends when they are dropped.
 pub(super) trait Leaving {
@@ -46,8 +49,8 @@ macro_rules! leaving {
 leaving!(Sender);
 leaving!(Receiver);
 
-/// Drops an end: sends the reason to the peer if there is one, waits a short time until it has
-/// arrived, and releases its resources.
+/// Drops an end: sends the reason to the peer if there is one, waits until everything sent has
+/// arrived, at most [`FAREWELL`], and releases its resources.
 pub(super) fn go<E: Leaving>(node: &dyn NodeAccess, mut end: E, reason: Option<CloseReason>) {
     if let Some(reason) = reason {
         with(node, |now, verbs| end.close(now, verbs, reason));

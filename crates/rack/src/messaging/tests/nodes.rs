@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::EmbeddedRack;
-use rackweave_endpoint::messaging::{CloseReason, ClosedBy, ConfigError};
+use rackweave_endpoint::messaging::{
+    CloseReason, ClosedBy, ConfigError, MessageReceiver, MessageSender,
+};
 use rackweave_verbs::{Access, Verbs};
 
 #[test]
@@ -201,4 +203,37 @@ fn waiting_ends() {
         other => panic!("{other}"),
     };
     assert!(due.is_none_or(|due| due == Kind::Offer));
+}
+
+/// What reports that messages were taken may be lost more than once.
+#[test]
+fn a_receiver_that_is_dropped_at_once_lets_its_sender_finish() {
+    fn send(sender: &mut MessageSender) {
+        sender.send(1, b"all of it").expect("it is open");
+        sender.finish_wait().expect("the receiver takes it");
+    }
+    fn receive(receiver: &mut MessageReceiver) {
+        let mut bytes = Vec::new();
+        while receiver.receive(&mut bytes).expect("it is open").is_some() {}
+        assert_eq!(bytes, b"all of it");
+    }
+    let mut config = RackConfig::default();
+    config.faults.loss = 0.15;
+    let rack = EmbeddedRack::new(&config).expect("the default can be built");
+    let mut listener = listener(&rack);
+    let connections: Vec<_> = (0..24).map(|_| connect(&rack, &mut listener)).collect();
+    std::thread::scope(|scope| {
+        for (compute, storage) in connections {
+            scope.spawn(move || {
+                let (mut up, mut down) = compute.split();
+                send(&mut up[0]);
+                receive(&mut down[0]);
+            });
+            scope.spawn(move || {
+                let (mut down, mut up) = storage.split();
+                receive(&mut up[0]);
+                send(&mut down[0]);
+            });
+        }
+    });
 }
