@@ -169,6 +169,8 @@ pub struct SeedReport {
     pub packets_disturbed: u64,
     /// Restarts of the switch, of the NVMe target, or of endpoints of an index.
     pub restarts: u64,
+    /// Endpoints of an index that were replaced by their replicas.
+    pub replaced: u64,
     /// Nodes that crashed.
     pub crashes: u64,
     /// Changes on command: members that joined or left, weights; pages that the switch started or

@@ -40,7 +40,8 @@ impl Harness<'_> {
 
     fn wake_ends(&mut self, node: NodeId, endpoint: EndpointId) {
         self.rack.wake(node);
-        self.rack.wake(self.plan.endpoints[endpoint.index()]);
+        let place = self.index.replicas()[endpoint.index()].node;
+        self.rack.wake(place);
     }
 
     /// The coordinator's process ends.

@@ -15,9 +15,10 @@ pub(super) enum Disturbance {
     Crash(NodeId),
     /// It returns, with new clients.
     Return(NodeId),
-    /// The process of an endpoint ends, or, if true, its whole node crashes.
+    /// The process of the node that had an endpoint first ends, or, if true, the whole node crashes.
     StopEndpoint(u16, bool),
-    /// Another takes its place, with the former state, or with none.
+    /// Another takes its place. Endpoints that had their place there start again, with the former
+    /// state, or with none.
     StartEndpoint(u16, bool),
     CutCable(NodeId),
     MendCable(NodeId),
@@ -59,11 +60,7 @@ pub(super) fn plan(
         }
     }
     if rng.chance(0.25) {
-        let (stop, at) = (some_time(rng), rng.below(endpoints.len() as u64) as u16);
-        let down = nanos(rng, 1000, 500_000);
-        all.push((stop, Disturbance::StopEndpoint(at, rng.chance(0.4))));
-        let keeps = rng.chance(0.4);
-        all.push((stop + down, Disturbance::StartEndpoint(at, keeps)));
+        add_stop(rng, &mut all, endpoints.len());
     }
     if rng.chance(0.2) {
         let ends = [compute, endpoints].concat();
@@ -73,4 +70,19 @@ pub(super) fn plan(
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }
     all
+}
+
+/// More deaths of endpoints, which may have replicas.
+pub(super) fn add_stops(rng: &mut Rng, all: &mut Vec<(Instant, Disturbance)>, endpoints: usize) {
+    for _ in 0..rng.between(1, 4) {
+        add_stop(rng, all, endpoints);
+    }
+}
+
+fn add_stop(rng: &mut Rng, all: &mut Vec<(Instant, Disturbance)>, endpoints: usize) {
+    let (stop, at) = (some_time(rng), rng.below(endpoints as u64) as u16);
+    let down = nanos(rng, 1000, 500_000);
+    all.push((stop, Disturbance::StopEndpoint(at, rng.chance(0.4))));
+    let keeps = rng.chance(0.4);
+    all.push((stop + down, Disturbance::StartEndpoint(at, keeps)));
 }

@@ -2,7 +2,7 @@
 
 use super::browser::{self, Browser, ClientSlot, Todo};
 use super::coordinator::{Chair, Orders};
-use super::endpoint::{ServerActor, spec};
+use super::endpoint::{ReplicaActor, ServerActor, spec};
 use super::local::Local;
 use super::network::Guide;
 use super::plan::IndexPlan;
@@ -13,8 +13,8 @@ use crate::{SeedReport, campaign};
 use rackweave_base::{NodeId, Rng};
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{EndpointId, Shard};
-use rackweave_rack::SimulatedRack;
 use rackweave_rack::services::IndexService;
+use rackweave_rack::{SharedReplica, SimulatedRack};
 use rackweave_sim::ReadLines;
 use rackweave_sim::checkers::index_history::{Began, ValueStamp, check_value};
 use std::rc::Rc;
@@ -33,6 +33,10 @@ pub(super) struct Harness<'a> {
     /// By endpoint: how often it has started, and its remaining state while it is down.
     pub starts: Vec<u64>,
     down: Vec<Option<Down>>,
+    /// By endpoint: whether the node that had it first has crashed.
+    crashed: Vec<bool>,
+    /// Server threads of replicas that have an actor.
+    replicas: Vec<SharedReplica>,
     /// By compute node: how often it has returned.
     lives: Vec<u32>,
     pub slots: Vec<Rc<ClientSlot>>,
@@ -48,8 +52,7 @@ pub(super) struct Harness<'a> {
 struct Down {
     began: Began,
     shard: Arc<Shard>,
-    /// Its NIC is lost as well.
-    hard: bool,
+    node: NodeId,
 }
 
 impl<'a> Harness<'a> {
@@ -74,6 +77,8 @@ impl<'a> Harness<'a> {
             index: index.map_err(|error| format!("no index: {error}"))?,
             starts: vec![0; plan.endpoints.len()],
             down: plan.endpoints.iter().map(|_| None).collect(),
+            crashed: vec![false; plan.endpoints.len()],
+            replicas: Vec::new(),
             lives: vec![0; plan.compute.len()],
             slots: Vec::new(),
             chair: None,
@@ -226,42 +231,66 @@ impl<'a> Harness<'a> {
         self.connect()
     }
 
-    /// An endpoint's process ends, or its whole node crashes. True if it was up.
+    /// The process of the node that had an endpoint first ends, or the whole node crashes. True if an
+    /// endpoint was there.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
-        let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
-        let Some(shard) = self.index.index().shard(endpoint) else {
-            return false;
-        };
-        if hard {
+        let node = self.plan.endpoints[at];
+        let here: Vec<_> = (self.endpoints_up().into_iter())
+            .filter_map(|endpoint| {
+                let index = self.index.index();
+                let servers = index.servers().find(|(of, ..)| *of == endpoint);
+                let is_here = servers.is_some_and(|(_, place, _)| place == node);
+                index.shard(endpoint).filter(|_| is_here)
+            })
+            .collect();
+        if hard && !self.crashed[at] {
             self.rack.crash_node_silently(node);
+            self.crashed[at] = true;
         }
-        self.index.kill(endpoint);
-        let now = self.rack.now();
-        let began = self.shared.history.borrow_mut().moment_now(now);
-        self.down[at] = Some(Down { began, shard, hard });
+        self.index.kill_at(node);
+        for shard in &here {
+            let now = self.rack.now();
+            let began = self.shared.history.borrow_mut().moment_now(now);
+            let shard = shard.clone();
+            let place = shard.endpoint().index();
+            self.down[place] = Some(Down { began, shard, node });
+        }
         self.rack.wake(node);
-        true
+        !here.is_empty()
     }
 
     pub fn is_down(&self, at: usize) -> bool {
         self.down[at].is_some()
     }
 
-    /// Restarts an endpoint that is down, with its former state or with none.
+    /// The process of a node starts again, and the endpoints that were there and have no replica
+    /// in their place, with their former state or with none.
     pub fn restart(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        let Some(Down { began, shard, hard }) = self.down[at].take() else {
-            return Ok(());
-        };
-        let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
-        if hard {
+        let node = self.plan.endpoints[at];
+        if core::mem::take(&mut self.crashed[at]) {
             campaign::revive_node(&mut self.rack, node)?;
         }
+        self.keep_replicas()?;
+        for at in 0..self.down.len() {
+            if self.down[at].as_ref().is_some_and(|it| it.node == node) {
+                self.restart_endpoint(at, keeps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restart_endpoint(&mut self, at: usize, keeps: bool) -> Result<(), String> {
+        let Some(Down { began, shard, .. }) = self.down[at].take() else {
+            return Ok(());
+        };
+        let endpoint = EndpointId(at as u16);
         let restarted = match keeps {
             true => self.index.restart_with(endpoint, &shard),
             false => self.index.restart(endpoint),
         };
         let loss = restarted.map_err(|error| format!("{endpoint} does not start: {error}"))?;
-        if let Some(part) = loss.map.part_of(endpoint) {
+        let is_whole = !keeps && loss.lost.is_none();
+        if let Some(part) = loss.map.part_of(endpoint).filter(|_| !is_whole) {
             let index = self.index.index();
             let tree = index.shard(endpoint).map(|shard| shard.tree().clone());
             drop(index);
@@ -271,6 +300,61 @@ impl<'a> Harness<'a> {
             history.restarted(now, began, part.keys(), kept, true);
         }
         self.started(endpoint);
+        self.connect()
+    }
+
+    /// Looks after the replicas. An endpoint that is replaced by its replica has lost nothing.
+    pub fn keep_replicas(&mut self) -> Result<(), String> {
+        if !self.plan.replicas {
+            return Ok(());
+        }
+        let replaced = self.index.keep_replicas();
+        for endpoint in &replaced {
+            self.down[endpoint.index()] = None;
+            self.started(*endpoint);
+            self.report.replaced += 1;
+            if !self.shared.quiet.get() {
+                self.spawn_locals(endpoint.index());
+            }
+        }
+        let threads = self.index.index().replica_servers();
+        self.replicas.retain(|thread| !thread.is_stopped());
+        for (node, thread) in threads {
+            if !self.replicas.iter().any(|known| known.is(&thread)) {
+                self.replicas.push(thread.clone());
+                let actor = ReplicaActor::new(thread);
+                self.rack.spawn_server(node, Box::new(actor));
+            }
+        }
+        if !self.is_replicated() {
+            // The threads are not notified when their replication begins or ends.
+            for node in &self.plan.endpoints {
+                self.rack.wake(*node);
+            }
+        }
+        match replaced.is_empty() {
+            true => Ok(()),
+            false => self.connect(),
+        }
+    }
+
+    /// Whether every endpoint has a replica with all its values.
+    pub fn is_replicated(&self) -> bool {
+        self.index.replicas().iter().all(|it| it.is_whole)
+    }
+
+    /// Has every endpoint start in place of its replica: nothing may be lost.
+    pub fn replace_all(&mut self) -> Result<(), String> {
+        for at in 0..self.plan.endpoints.len() {
+            let endpoint = EndpointId(at as u16);
+            let restarted = self.index.restart(endpoint);
+            let loss = restarted.map_err(|error| format!("{endpoint}: {error}"))?;
+            if let Some(lost) = loss.lost {
+                return Err(format!("{endpoint} with a whole replica has lost {lost:?}"));
+            }
+            self.started(endpoint);
+            self.report.replaced += 1;
+        }
         self.connect()
     }
 

@@ -102,7 +102,7 @@ impl Campaign for Harness<'_> {
             None => {
                 let next = self.rack.now() + LOOK_EVERY;
                 self.rack.at(next, LOOK);
-                self.connect()
+                self.keep_replicas().and_then(|()| self.connect())
             }
         };
         self.check(done);
@@ -126,7 +126,7 @@ impl Harness<'_> {
         if plan.network.is_some() {
             self.rack.at(Instant::ZERO, GUIDE);
         }
-        if self.drive("at work: ") && self.quieten() && self.load_what_is() {
+        if self.drive("at work: ") && self.quieten() && self.replace() && self.load_what_is() {
             let before = self.seen();
             for &node in &plan.compute {
                 let shared = self.shared.clone();
@@ -166,12 +166,14 @@ impl Harness<'_> {
     }
 
     fn start_endpoint(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        if !self.is_down(at) {
-            return Ok(());
-        }
+        let was_down: Vec<_> = (0..self.starts.len())
+            .filter(|at| self.is_down(*at))
+            .collect();
         self.restart(at, keeps)?;
-        if !self.shared.quiet.get() {
-            self.spawn_locals(at);
+        for at in was_down {
+            if !self.is_down(at) && !self.shared.quiet.get() {
+                self.spawn_locals(at);
+            }
         }
         Ok(())
     }
@@ -221,6 +223,30 @@ impl Harness<'_> {
         let now = self.rack.now();
         self.shared.settle(now);
         is_settled && self.report.violations.len() == before
+    }
+
+    /// Waits until all values have two copies, and goes on with the second ones. False if that fails.
+    fn replace(&mut self) -> bool {
+        if !self.plan.replicas {
+            return true;
+        }
+        let end = self.rack.now() + Self::PATIENCE;
+        while !self.is_replicated() {
+            match self.rack.run(end) {
+                RunEnd::Control(token) => _ = self.control(token),
+                RunEnd::Done => {}
+                RunEnd::Deadline | RunEnd::Stalled => {
+                    let replicas = self.index.replicas();
+                    let stuck = format!("no replicas after {}: {replicas:?}", Self::PATIENCE);
+                    self.report.stuck.push(stuck);
+                    return false;
+                }
+            }
+        }
+        let replaced = self.replace_all();
+        let is_replaced = replaced.is_ok();
+        self.check(replaced);
+        is_replaced
     }
 
     /// Loads the current trees into the switches, and reconnects all clients that query them. False

@@ -41,6 +41,8 @@ pub(super) struct IndexPlan {
     pub disturbances: Vec<(Instant, Disturbance)>,
     /// The index in the network, if the run has one.
     pub network: Option<Switches>,
+    /// Whether endpoints have replicas.
+    pub replicas: bool,
 }
 
 /// A client.
@@ -147,7 +149,14 @@ impl IndexPlan {
             patience: Duration::from_millis(*rng.pick(&[1, 5, 20])),
             disturbances,
             network: None,
+            replicas: false,
         };
+        // Of its own, so that earlier seeds draw what they drew.
+        let mut rng = Rng::new(seed).fork("replicas");
+        plan.replicas = plan.endpoints.len() > 1 && rng.chance(0.4);
+        if plan.replicas && rng.chance(0.5) {
+            disturb::add_stops(&mut rng, &mut plan.disturbances, plan.endpoints.len());
+        }
         Switches::enter(&mut plan, access);
         plan
     }
@@ -331,6 +340,9 @@ impl fmt::Display for IndexPlan {
         if let Some(network) = &self.network {
             switches::describe(f, network, &self.config)?;
             write!(f, ", at most {} children", self.tree.fan_out)?;
+        }
+        if self.replicas {
+            write!(f, "; with replicas")?;
         }
         let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")

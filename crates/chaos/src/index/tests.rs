@@ -14,6 +14,7 @@ fn a_hundred_seeds_without_a_violation() {
             ("scans", 1000, |seed| seed.scans),
             ("packets disturbed", 1000, |seed| seed.packets_disturbed),
             ("restarts", 5, |seed| seed.restarts),
+            ("endpoints replaced", 20, |seed| seed.replaced),
             ("crashes", 5, |seed| seed.crashes),
             ("ranges moved", 50, |seed| seed.changes),
             ("torn READs", 50, |seed| seed.torn),

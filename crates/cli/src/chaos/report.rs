@@ -59,6 +59,7 @@ const COUNTERS: [Counter; 39] = [
     ("switch_restarts", Some(Messaging), |seed| seed.restarts),
     ("target_restarts", Some(Pages), |seed| seed.restarts),
     ("endpoint_restarts", Some(Index), |seed| seed.restarts),
+    ("endpoints_replaced", Some(Index), |seed| seed.replaced),
     ("member_changes", Some(Flows), |seed| seed.changes),
     ("index_changes", Some(Pages), |seed| seed.changes),
     ("ranges_moved", Some(Index), |seed| seed.changes),

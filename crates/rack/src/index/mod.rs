@@ -279,6 +279,11 @@ impl Index {
         self.agent().datagram_servers(self.number).into_iter()
     }
 
+    /// The threads of replicas that are here, with their nodes.
+    pub fn replica_servers(&self) -> Vec<(NodeId, SharedReplica)> {
+        self.agent().replicas(self.number)
+    }
+
     /// The location of an endpoint's tree; `None` if it is dead or in another process.
     pub fn remote(&self, endpoint: EndpointId) -> Option<RemoteTree> {
         self.agent().remote(self.name(endpoint))

@@ -36,7 +36,12 @@ impl<T> Shared<T> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// Whether its endpoint has been stopped.
+    /// Whether it is the same thread.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether its endpoint or replica has been stopped.
     pub fn is_stopped(&self) -> bool {
         self.lock().is_none()
     }
