@@ -19,7 +19,7 @@ const VIOLATIONS_MAX: usize = 5;
 type Counter = (&'static str, Option<System>, fn(&SeedReport) -> u64);
 
 /// The counters of a system are in order of significance.
-const COUNTERS: [Counter; 39] = [
+const COUNTERS: [Counter; 40] = [
     ("items_pushed", Some(Flows), |seed| seed.pushed),
     ("items_popped", Some(Flows), |seed| seed.popped),
     ("pages_read", Some(Pages), |seed| seed.reads),

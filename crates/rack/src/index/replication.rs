@@ -103,9 +103,13 @@ fn make(index: &mut Index, endpoint: EndpointId) {
             }
             Err(error) => {
                 index.failed = Some(error);
-                let _ = index.ask_replica(endpoint, (node, epoch), ReplicaRequest::Stop);
-                let _ = index.ask(endpoint, EndpointRequest::Uncover { epoch });
+                // It may have begun all the same.
+                index.replication[endpoint.index()] = Replication::Ending { node, epoch };
+                end(index, endpoint, (node, epoch));
             }
+        }
+        if index.replication[endpoint.index()] != Replication::None {
+            return;
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpEr
     let mut index = Index::new(rack, rack.random_number(), spec, true);
     for endpoint in index.endpoints() {
         let map = index.map.clone();
-        if let Err(error) = start(&mut index, endpoint, &map) {
+        if let Err(error) = start(&mut index, endpoint, &map, false) {
             destroy(&mut index);
             return Err(error);
         }
@@ -45,26 +45,14 @@ fn start(
     index: &mut Index,
     endpoint: EndpointId,
     map: &PartitionMap,
+    keeps: bool,
 ) -> Result<(), IndexSetUpError> {
-    let spec = index.spec.endpoints[endpoint.index()];
+    let mut spec = index.spec.endpoints[endpoint.index()];
     let place = index.place(endpoint);
-    if place == spec.node {
-        return start_at(index, (endpoint, spec), map);
+    if place != spec.node {
+        // The NICs of a DPU's host are beside the endpoint's first node only.
+        (spec.node, spec.ports) = (place, 1);
     }
-    // The NICs of a DPU's host are beside the endpoint's first node only.
-    let spec = IndexEndpointSpec {
-        node: place,
-        ports: 1,
-        ..spec
-    };
-    start_at(index, (endpoint, spec), map)
-}
-
-fn start_at(
-    index: &mut Index,
-    (endpoint, spec): (EndpointId, IndexEndpointSpec),
-    map: &PartitionMap,
-) -> Result<(), IndexSetUpError> {
     index.starts += 1;
     let how = EndpointStart {
         spec,
@@ -72,8 +60,13 @@ fn start_at(
         mtu: index.spec.attributes.mtu.bytes(),
         map: map.clone(),
         start: index.starts,
+        keeps,
     };
-    index.ask(endpoint, EndpointRequest::Start(Box::new(how)))?;
+    match index.ask(endpoint, EndpointRequest::Start(Box::new(how)))? {
+        EndpointReply::Done => {}
+        // What it should keep is gone.
+        _ => return Err(IndexSetUpError::NoEndpoint(endpoint)),
+    }
     index.is_up[endpoint.index()] = true;
     if let Some(network) = &mut index.network {
         network.add_server(&index.rack, endpoint, spec.node)?;
@@ -280,17 +273,18 @@ fn start_anew(
     if index.replication[endpoint.index()] != Replication::Promoted {
         replication::remove(index, endpoint);
     }
-    let mut started = start(index, endpoint, &map);
-    let is_lost = started.as_ref().is_err_and(is_gone);
-    if is_lost && has_values {
+    let mut started = start(index, endpoint, &map, has_values);
+    let is_absent = started.as_ref().is_err_and(is_gone);
+    let has_none = started == Err(IndexSetUpError::NoEndpoint(endpoint));
+    if has_values && (is_absent || has_none) {
         // What it had is gone as well.
         index.replication[endpoint.index()] = Replication::None;
         return started;
     }
-    if is_lost {
+    if is_absent {
         for node in index.places(endpoint).into_iter().skip(1) {
             index.set_place(endpoint, node);
-            let next = start(index, endpoint, &map);
+            let next = start(index, endpoint, &map, false);
             if !next.as_ref().is_err_and(is_gone) {
                 started = next;
                 break;

@@ -38,6 +38,10 @@ const FRAMES: u32 = 16;
 /// Kinds of sequencers: in the switch, in a node's memory, in a server.
 pub const SEQUENCERS: usize = 3;
 
+/// So many consecutive seeds have indexes with replicas, and so many without: with each kind of link,
+/// with and without TLS.
+const SAME_COPIES: u64 = 4;
+
 /// Numbers in a block of the sequencer in the switch: so few that it needs several in a run.
 const BLOCK: u64 = 1024;
 
@@ -276,8 +280,14 @@ impl Objects {
     /// to do.
     fn make_again(&mut self, orders: &Orders) -> bool {
         let left = core::mem::take(&mut *orders.left.lock().expect("no holder panics"));
-        for endpoint in &mut self.endpoints {
+        let places = self.index.replicas();
+        for (endpoint, now) in self.endpoints.iter_mut().zip(places) {
             endpoint.is_gone |= left.contains(&endpoint.node);
+            if endpoint.node != now.node {
+                // Its replica has taken its place. That node may have left as well since.
+                endpoint.node = now.node;
+                endpoint.is_gone = left.contains(&now.node);
+            }
         }
         for sequencer in &mut self.sequencers {
             sequencer.is_gone |= match sequencer.placement {
@@ -302,12 +312,15 @@ impl Objects {
             return true;
         }
         match self.index.restart(EndpointId(at as u16)) {
-            Ok(_lost) => {
+            Ok(loss) => {
                 (self.endpoints[at].is_gone, self.endpoints[at].has_failed) = (false, false);
-                let next = self.endpoints.get(at + 1);
-                let last = next.map_or(u64::MAX, |next| next.first - 1);
-                let restarted = IndexEvent::Restarted(node.0, (first, last), has_failed);
-                self.note(Event::Index(0, restarted));
+                self.endpoints[at].node = self.index.replicas()[at].node;
+                if loss.lost.is_some() {
+                    let next = self.endpoints.get(at + 1);
+                    let last = next.map_or(u64::MAX, |next| next.first - 1);
+                    let restarted = IndexEvent::Restarted(node.0, (first, last), has_failed);
+                    self.note(Event::Index(0, restarted));
+                }
                 true
             }
             Err(error) => {
@@ -375,6 +388,10 @@ fn make_index(
         value_max: VALUE_MAX,
         node_bytes: 512,
         network: Some(IndexNetworkSpec::default()),
+        copies: match (seed / SAME_COPIES).is_multiple_of(2) {
+            true => 2,
+            false => 1,
+        },
         ..IndexOptions::default()
     };
     let index = IndexService::new(rack, &options).map_err(CliError::run)?;

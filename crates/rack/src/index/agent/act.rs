@@ -111,6 +111,7 @@ pub(super) fn act(
             done = EndpointReply::Keys(keys);
         }
         EndpointRequest::ConnectReplica { epoch } => {
+            (endpoint.kept, endpoint.promoted) = (None, None);
             done = EndpointReply::Pairs(running.connect_replica(rack, epoch)?);
         }
         EndpointRequest::Replicate { epoch } => running.replicate(rack, id, epoch)?,
@@ -135,7 +136,11 @@ fn start(
     endpoint.mtu = how.mtu;
     (endpoint.outline, endpoint.loading) = (Vec::new(), (Vec::new(), 0));
     endpoint.given.clear();
-    // If it does not start, it will be tried again.
+    if !how.keeps {
+        (endpoint.kept, endpoint.promoted) = (None, None);
+    } else if endpoint.kept.is_none() {
+        return Ok(EndpointReply::NotRunning);
+    }
     let tree = match (&endpoint.kept, how.map.part_of(id)) {
         (Some(tree), Some(part)) => {
             // The tree may have a range that was being received and was not committed, or one that
@@ -147,8 +152,8 @@ fn start(
         }
         _ => None,
     };
+    // The tree is still kept: if this reply is lost, the same is requested again.
     endpoint.running = Some(Running::start(rack, how, id, tree)?);
-    (endpoint.kept, endpoint.promoted) = (None, None);
     Ok(EndpointReply::Done)
 }
 

@@ -20,8 +20,10 @@ pub(crate) struct EndpointStart {
     pub mtu: u32,
     /// The assignment of keys.
     pub map: PartitionMap,
-    /// The number of this start among all starts of endpoints of the index.
+    /// The number of this start among all starts of endpoints and replicas of the index.
     pub start: u64,
+    /// Whether it starts with the tree that was kept for this, which must be there, or empty.
+    pub keeps: bool,
 }
 
 /// How a replica of an endpoint is made.
@@ -65,7 +67,7 @@ pub(crate) enum ReplicaRequest {
 /// A request to an endpoint, by the process that made the index or by a user of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum EndpointRequest {
-    /// Start, in place of an earlier start: with the tree that was kept for this, or empty.
+    /// Start, in place of an earlier start.
     Start(Box<EndpointStart>),
     /// Stop. `forever`: it will not start again.
     Stop { forever: bool },
