@@ -103,7 +103,8 @@ crate::named! {
         MessagingNoPulse = "messaging-no-pulse",
         /// A node obeys a switch process of an earlier term than one that it has obeyed.
         HostedOldEpoch = "hosted-old-epoch",
-        /// Numbers of a sequencer are handed out before the limit that covers them is stored.
+        /// The newest numbers of a sequencer are handed out before the limit that covers them is
+        /// stored: that happens with the next ones.
         HostedEarlyRange = "hosted-early-range",
     }
 }

@@ -584,6 +584,11 @@ typedef struct rackweave_index_options {
    * Clients at a time; 0: 16.
    */
   uint16_t clients;
+  /**
+   * Copies of every value, 1 or 2, the second at another storage node: then the death of either
+   * node loses none; 0: 1.
+   */
+  uint16_t copies;
 } rackweave_index_options;
 
 /**

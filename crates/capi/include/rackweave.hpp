@@ -481,6 +481,7 @@ struct index_options {
   std::uint32_t value_max = 0;
   std::uint32_t node_bytes = 0;
   std::uint16_t clients = 0;
+  std::uint16_t copies = 0;
 };
 
 class index : public detail::owner<rackweave_index, rackweave_index_destroy> {
@@ -493,6 +494,7 @@ class index : public detail::owner<rackweave_index, rackweave_index_destroy> {
           given.value_max = options.value_max;
           given.node_bytes = options.node_bytes;
           given.clients = options.clients;
+          given.copies = options.copies;
           rackweave_index* made = nullptr;
           detail::check(rackweave_index_create(rack.get(), &given, &made));
           return made;

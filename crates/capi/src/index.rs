@@ -30,6 +30,9 @@ pub struct rackweave_index_options {
     pub node_bytes: u32,
     /// Clients at a time; 0: 16.
     pub clients: u16,
+    /// Copies of every value, 1 or 2, the second at another storage node: then the death of either
+    /// node loses none; 0: 1.
+    pub copies: u16,
 }
 
 /// An index shared by handles.
@@ -58,7 +61,7 @@ pub(crate) fn set_up_fault(rack: &Rack, error: &IndexServiceError) -> Fault {
         | Error::Load { .. } => Status::BadArgument,
         Error::BeginMove(_) | Error::Move(_) => Status::Refused,
         Error::Process(_) => Status::Gone,
-        Error::NoStorage => Status::NotFound,
+        Error::NoStorage | Error::NoReplicaNode => Status::NotFound,
         Error::TimedOut { .. } => Status::TimedOut,
     };
     rack.fault(status, error)
@@ -81,6 +84,7 @@ unsafe fn create(rack: Rack, options: &rackweave_index_options) -> Result<Shared
         value_max: or(options.value_max, usual.value_max),
         node_bytes: or(options.node_bytes, usual.node_bytes),
         clients: or(options.clients.into(), usual.clients.into()) as u16,
+        copies: or(options.copies.into(), usual.copies.into()) as u16,
         ..usual
     };
     let made = IndexService::new(&rack, &wanted);
@@ -107,6 +111,7 @@ pub unsafe extern "C" fn rackweave_index_create(
         value_max: 0,
         node_bytes: 0,
         clients: 0,
+        copies: 0,
     };
     let make = || {
         // SAFETY: as the caller promises.

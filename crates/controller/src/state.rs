@@ -14,6 +14,7 @@ use crate::pages::PageRegistry;
 use crate::sequencer::SequencerRegistry;
 use crate::{Controller, Fabric, Site};
 use rackweave_base::NodeId;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::table::TableError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,9 +50,13 @@ impl Fabric {
 impl Controller {
     /// The current state of the services.
     pub fn service_state(&self) -> ServiceState {
+        let mut sequencers = self.sequencers.clone();
+        if planted(Canary::HostedEarlyRange) {
+            sequencers.forget_last();
+        }
         ServiceState {
             pages: self.pages.clone(),
-            sequencers: self.sequencers.clone(),
+            sequencers,
             index: self.index.state(),
             names: self.names.clone(),
         }

@@ -178,6 +178,9 @@ static void indexes(rackweave_rack *rack) {
   options.value_max = 0;
   options.node_bytes = 1000;
   EXPECT(rackweave_index_create(rack, &options, &index), BAD_ARGUMENT);
+  options.node_bytes = 0;
+  options.copies = 3;
+  EXPECT(rackweave_index_create(rack, &options, &index), BAD_ARGUMENT);
   EXPECT(rackweave_index_create(rack, NULL, &index), OK);
   rackweave_index_client *client = NULL;
   EXPECT(rackweave_index_client_create(index, 2, 9, &client), BAD_ARGUMENT);

@@ -238,7 +238,7 @@ impl Index {
         }
     }
 
-    /// The newest map that any endpoint knows.
+    /// The newest map that any endpoint or replica knows.
     pub fn map(&self) -> PartitionMap {
         let maps = self.endpoints_up().filter_map(|endpoint| {
             match self.ask(endpoint, EndpointRequest::Map) {
@@ -247,7 +247,9 @@ impl Index {
                 _ => None,
             }
         });
-        let newest = maps.max_by_key(PartitionMap::version);
+        let newest = maps
+            .chain(replication::maps(self))
+            .max_by_key(PartitionMap::version);
         newest
             .filter(|map| map.version() > self.map.version())
             .unwrap_or_else(|| self.map.clone())

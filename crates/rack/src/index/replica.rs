@@ -8,7 +8,7 @@ use super::shared::{Shared, SharedReplica};
 use crate::Rack;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::btree::{Tree, TreeError};
-use rackweave_endpoint::index::{EndpointId, Replica, ReplicaServer, ReplicaThread};
+use rackweave_endpoint::index::{EndpointId, PartitionMap, Replica, ReplicaServer, ReplicaThread};
 use rackweave_endpoint::rpc::{Server, ServerConfig};
 use rackweave_wire::fabric::rpc::PAYLOAD_MAX;
 use std::sync::Arc;
@@ -99,6 +99,11 @@ impl ReplicaHere {
             }
             Ok(())
         })
+    }
+
+    /// The newest map that it knows.
+    pub fn map(&self) -> Option<PartitionMap> {
+        self.replica.map()
     }
 
     /// Its server threads.

@@ -14,7 +14,7 @@
 use super::agent::{EndpointReply, EndpointRequest, ReplicaRequest, ReplicaStart};
 use super::{Index, IndexEndpointSpec, IndexSetUpError, set_up};
 use rackweave_base::NodeId;
-use rackweave_endpoint::index::EndpointId;
+use rackweave_endpoint::index::{EndpointId, PartitionMap};
 
 /// The state of an endpoint's replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -158,7 +158,7 @@ fn look(index: &mut Index, endpoint: EndpointId, replaced: &mut Vec<EndpointId>)
         Err(_) => return,
     };
     let is_there = match index.ask_replica(endpoint, (node, epoch), ReplicaRequest::Look) {
-        Ok(reply) => matches!(reply, EndpointReply::Done),
+        Ok(reply) => !matches!(reply, EndpointReply::NotRunning),
         Err(error) => !is_gone(&error),
     };
     match state {
@@ -166,15 +166,42 @@ fn look(index: &mut Index, endpoint: EndpointId, replaced: &mut Vec<EndpointId>)
             give_up(index, endpoint);
         }
         Some(state) => {
+            // The replica learns maps only from now on.
+            let is_whole = state.is_whole && (is_whole || learn_map(index, endpoint));
             index.replication[at] = Replication::Runs {
                 node,
                 epoch,
-                is_whole: state.is_whole,
+                is_whole,
             };
         }
         None if is_whole && is_there => replace(index, endpoint, replaced),
         None => {}
     }
+}
+
+/// Takes over an endpoint's map. False if the endpoint does not answer.
+fn learn_map(index: &mut Index, endpoint: EndpointId) -> bool {
+    let Ok(EndpointReply::Map(map)) = index.ask(endpoint, EndpointRequest::Map) else {
+        return false;
+    };
+    if map.version() > index.map.version() {
+        index.map = map;
+    }
+    true
+}
+
+/// The maps that replicas know.
+pub(super) fn maps(index: &Index) -> impl Iterator<Item = PartitionMap> {
+    let all = index.endpoints().zip(&index.replication);
+    all.filter_map(|(endpoint, replication)| {
+        let Replication::Runs { node, epoch, .. } = *replication else {
+            return None;
+        };
+        match index.ask_replica(endpoint, (node, epoch), ReplicaRequest::Look) {
+            Ok(EndpointReply::Map(map)) => Some(map),
+            _ => None,
+        }
+    })
 }
 
 fn replace(index: &mut Index, endpoint: EndpointId, replaced: &mut Vec<EndpointId>) {

@@ -72,6 +72,8 @@ requests! {
     ReplicaInstall = 23 { epoch: u64, entries: Entries<'a> },
     /// Removes the entries of a range at a replica.
     ReplicaClear = 24 { epoch: u64, low: u64, last: u64 },
+    /// Stores the map in which the endpoint has given a range away, or taken one, at a replica.
+    ReplicaMap = 25 { epoch: u64, map: PartitionMap },
 }
 
 /// The outcome of a request: the first byte of a reply.

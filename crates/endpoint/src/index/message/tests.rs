@@ -55,7 +55,10 @@ fn requests<'a>(numbers: [u64; 4], bytes: &'a [u8], entries: &'a [u8]) -> Vec<Re
         Request::Install { id, entries },
         Request::Discard { id },
         Request::Seal { id, entries: d },
-        Request::Adopt { id, map },
+        Request::Adopt {
+            id,
+            map: map.clone(),
+        },
         Request::Abort { id },
         Request::ReplicaPut {
             epoch: a,
@@ -68,6 +71,10 @@ fn requests<'a>(numbers: [u64; 4], bytes: &'a [u8], entries: &'a [u8]) -> Vec<Re
             epoch: a,
             low: b,
             last: c,
+        },
+        Request::ReplicaMap {
+            epoch: b,
+            map: map.clone(),
         },
     ]
 }

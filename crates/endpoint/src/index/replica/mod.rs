@@ -6,13 +6,14 @@
 //! declared dead cannot change a replica that has taken its place. Nobody reads the replica until
 //! [`Replica::promote`] hands out its tree.
 
+use super::map::PartitionMap;
 use super::message::{Outcome, Request};
 use super::server::outcome_of;
 use crate::btree::{Direction, Tree, TreeError};
 use crate::rpc::{self, Service, Status, Writer};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 /// Number of keys removed at a time.
 const REMOVED_MAX: usize = 1024;
@@ -23,6 +24,8 @@ pub struct Replica {
     epoch: u64,
     /// `None` when it was promoted.
     tree: RwLock<Option<Tree>>,
+    /// The newest map in which the endpoint has given a range away or taken one.
+    map: Mutex<Option<PartitionMap>>,
 }
 
 impl Replica {
@@ -36,12 +39,23 @@ impl Replica {
         Ok(Self {
             epoch,
             tree: RwLock::new(Some(tree)),
+            map: Mutex::new(None),
         })
     }
 
     /// The epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The newest map in which the endpoint has given a range away or taken one in this epoch. The
+    /// endpoint and the other end of the move may both be dead, so nobody else may know it.
+    pub fn map(&self) -> Option<PartitionMap> {
+        self.known_map().clone()
+    }
+
+    fn known_map(&self) -> MutexGuard<'_, Option<PartitionMap>> {
+        self.map.lock().expect("no holder of this lock panics")
     }
 
     /// Ends the replica: no request is executed any more. Returns its tree, cut to the keys that
@@ -78,6 +92,14 @@ impl Replica {
                 .iter()
                 .try_for_each(|(key, value)| tree.put(key, value).map(drop)),
             Request::ReplicaClear { epoch, low, last } if of(epoch) => clear(tree, low, last),
+            Request::ReplicaMap { epoch, ref map } if of(epoch) => {
+                let mut known = self.known_map();
+                let version = known.as_ref().map(PartitionMap::version);
+                if version.is_none_or(|version| version < map.version()) {
+                    *known = Some(map.clone());
+                }
+                Ok(())
+            }
             _ => return Outcome::Conflict,
         };
         done.map_or_else(|error| outcome_of(&error), |()| Outcome::Done)

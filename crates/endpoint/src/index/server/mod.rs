@@ -206,7 +206,10 @@ impl IndexServer {
                 shard.release(*id);
                 Ok(Vec::new())
             }
-            Request::Commit { id, map } => shard.commit(*id, map).map(|()| Vec::new()),
+            Request::Commit { id, map } => shard.commit(*id, map).map(|epoch| {
+                at_replica = epoch.map(|epoch| (epoch, None));
+                Vec::new()
+            }),
             Request::Stage { id, low, last, map } => {
                 shard.stage(*id, (*low, *last), map).map(|epoch| {
                     at_replica = epoch.map(|epoch| (epoch, None));
@@ -221,7 +224,10 @@ impl IndexServer {
             }
             Request::Discard { id } => shard.discard(*id).map(|()| Vec::new()),
             Request::Seal { id, entries } => shard.seal(*id, *entries).map(|()| Vec::new()),
-            Request::Adopt { id, map } => shard.adopt(*id, map).map(|()| Vec::new()),
+            Request::Adopt { id, map } => shard.adopt(*id, map).map(|epoch| {
+                at_replica = epoch.map(|epoch| (epoch, None));
+                Vec::new()
+            }),
             // Requests to a replica.
             _ => Err(HandoverError::Other),
         };
@@ -357,6 +363,9 @@ impl IndexServer {
             Request::Statistics => {
                 reply.push(&[Outcome::Done as u8]);
                 reply.push(&EndpointReport::of(&self.shard).encode());
+            }
+            Request::State if self.shard.has_pending_map() => {
+                return self.wait(client, request, reply);
             }
             Request::State => {
                 reply.push(&[Outcome::Done as u8]);

@@ -102,6 +102,10 @@ fn for_replica<'a>(request: &Request<'a>, epoch: u64) -> Request<'a> {
     match *request {
         Request::Stage { low, last, .. } => Request::ReplicaClear { epoch, low, last },
         Request::Install { entries, .. } => Request::ReplicaInstall { epoch, entries },
+        Request::Commit { ref map, .. } | Request::Adopt { ref map, .. } => {
+            let map = map.clone();
+            Request::ReplicaMap { epoch, map }
+        }
         _ => match write_of(request) {
             Some(write) if write.kind != WriteKind::Remove => Request::ReplicaPut {
                 epoch,
@@ -305,6 +309,7 @@ impl IndexServer {
             (None, ..) => {
                 match decoded {
                     Request::Stage { id, .. } => self.shard.staged(id),
+                    Request::Commit { .. } | Request::Adopt { .. } => self.shard.end_map(),
                     _ => self.shard.end_range(),
                 }
                 Ok(outcome)

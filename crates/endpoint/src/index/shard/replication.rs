@@ -28,6 +28,8 @@ pub(super) struct Replication {
     keys: HashSet<u64>,
     /// Changes of ranges that were sent to the replica and are not acknowledged yet.
     pub ranges: u32,
+    /// Maps that were sent to the replica and are not acknowledged yet.
+    maps: u32,
     lost: bool,
 }
 
@@ -104,8 +106,9 @@ impl Shard {
         if epoch <= newest {
             return Err(ReplicationError::Epoch { epoch, newest });
         }
-        let in_use =
-            replication.epoch != 0 || replication.ranges > 0 || !self.ownership.covered().is_none();
+        let in_use = replication.epoch != 0
+            || replication.ranges + replication.maps > 0
+            || !self.ownership.covered().is_none();
         if in_use {
             return Err(ReplicationError::InUse);
         }
@@ -241,6 +244,27 @@ impl Shard {
     /// Ends a change of a range that was sent to the replica.
     pub(in crate::index) fn end_range(&self) {
         self.replication().ranges -= 1;
+    }
+
+    /// The map has changed: the replica of the returned epoch is to have it, then [`Shard::end_map`].
+    /// The lock of the control state is held.
+    pub(super) fn begin_map(&self) -> Option<u64> {
+        let mut replication = self.replication();
+        let epoch = Some(replication.epoch).filter(|epoch| *epoch != 0)?;
+        replication.maps += 1;
+        Some(epoch)
+    }
+
+    /// The replica has a map, or is none any more.
+    pub(in crate::index) fn end_map(&self) {
+        self.replication().maps -= 1;
+    }
+
+    /// Whether the replica does not have the newest map yet. Until then nobody may complete the move
+    /// that it results from: the taker would change values, while this endpoint's replica would still
+    /// take them for its own.
+    pub(in crate::index) fn has_pending_map(&self) -> bool {
+        self.replication().maps > 0
     }
 
     /// Whether no write to the range is pending.

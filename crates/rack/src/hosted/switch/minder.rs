@@ -1,10 +1,8 @@
 //! Dispatches the switch's reports: each flow is handled by its own thread, so that a flow that
 //! waits for a member delays no other; services are handled by one thread.
 
-use super::site::Asking;
 use super::{SwitchCore, abort_on_panic};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use rackweave_base::canary::{Canary, planted};
 use rackweave_controller::FlowId;
 use rackweave_programs::Digest;
 use rackweave_programs::flows::FlowDigest;
@@ -111,11 +109,6 @@ impl SwitchCore {
         let Digest::Sequencer(digest) = digest else {
             return self.serve(|controller, site| controller.handle_digest(site, digest));
         };
-        if planted(Canary::HostedEarlyRange) {
-            let mut controller = self.controller.lock().expect("no holder panics");
-            controller.reserve_numbers(&mut Asking(self), digest);
-            return controller.grant_numbers(&mut Asking(self), digest);
-        }
         // The limit is saved before the switch gets it.
         if self.serve(|controller, site| controller.reserve_numbers(site, digest)) {
             self.serve(|controller, site| controller.grant_numbers(site, digest));

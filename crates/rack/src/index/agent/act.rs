@@ -182,7 +182,11 @@ fn replica(
     match request {
         ReplicaRequest::Start(_) => unreachable!("it is handled above"),
         ReplicaRequest::Open => here.open(rack)?,
-        ReplicaRequest::Look => on_node(rack, here.node, |_| Ok(()))?,
+        ReplicaRequest::Look => {
+            on_node(rack, here.node, |_| Ok(()))?;
+            let map = here.map();
+            return Ok(map.map_or(EndpointReply::Done, EndpointReply::Map));
+        }
         ReplicaRequest::Stop => {
             if let Some(here) = endpoint.replica.take() {
                 here.stop(rack);

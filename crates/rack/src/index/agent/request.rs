@@ -56,7 +56,7 @@ pub(crate) enum ReplicaRequest {
     Start(Box<ReplicaStart>),
     /// It is connected: requests will arrive.
     Open,
-    /// Whether it is there.
+    /// Whether it is there, and the newest map that it knows.
     Look,
     /// Remove it.
     Stop,

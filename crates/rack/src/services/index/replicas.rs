@@ -11,8 +11,11 @@ use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::index::EndpointId;
 use std::sync::{Arc, Weak};
 
-/// Interval between two looks at the replicas.
+/// Interval between two looks at the replicas of a rack in one process.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The same on a rack of processes, where a look takes two requests for each endpoint.
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 impl IndexService {
     /// The copies of all endpoints, as the process that made the index knows them.
@@ -108,7 +111,7 @@ impl IndexService {
         let keep = move || {
             while let Some(served) = served.upgrade() {
                 Self(served).keep_replicas();
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(ASK_EVERY);
             }
         };
         let thread = std::thread::Builder::new().name("replicas".into());

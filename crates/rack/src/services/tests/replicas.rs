@@ -129,6 +129,45 @@ fn a_range_that_moved_survives_both_of_its_endpoints() {
     }
 }
 
+/// Only the endpoints and their replicas know of the move.
+#[test]
+fn a_move_is_known_although_both_of_its_endpoints_die_at_once() {
+    let config = config(2);
+    let rack = EmbeddedRack::new(&config).expect("it makes sense");
+    let index = index(&rack);
+    let entries = (0..KEYS).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    let loss = index.restart(EndpointId(0)).expect("its replica is there");
+    assert_eq!(loss.lost, None);
+    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    let places = index.replicas();
+    assert_eq!(places[0].node, places[1].node, "both are at one node");
+    let client = index.connect(COMPUTE[1], Access::Rpc);
+    let mut client = client.expect("there is room");
+    let made = index.coordinate(COMPUTE[0], CoordinatorConfig::default());
+    let mut coordinator = made.expect("there is room");
+    for (from, to, low, last) in [(0, 1, 900, KEYS / 2 - 1), (1, 0, 900, 1200)] {
+        let (from, to) = (EndpointId(from), EndpointId(to));
+        let range = Step {
+            from,
+            to,
+            low,
+            last,
+        };
+        let moved = coordinator.move_keys(range, TIME_LIMIT);
+        assert_eq!(moved, Ok(last - low + 1));
+        assert_eq!(client.put(1000, &value(low + last)), Ok(true));
+    }
+    index.kill_at(places[0].node);
+    assert_eq!(client.get(1000), Ok(Some(value(2100)[..].into())));
+    for key in (0..KEYS).filter(|key| *key != 1000).step_by(7) {
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+    }
+    let all = client.scan(0..=u64::MAX, Direction::Forward, u32::MAX);
+    assert_eq!(all.expect("it is intact").len() as u64, KEYS);
+}
+
 #[test]
 fn without_a_whole_replica_the_values_are_lost_and_the_endpoint_starts_elsewhere() {
     let config = config(2);

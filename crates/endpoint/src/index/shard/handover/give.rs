@@ -121,16 +121,17 @@ impl Shard {
         }
     }
 
-    /// Gives the range away. When this returns no READ finds it here.
+    /// Gives the range away. When this returns no READ finds it here. Returns the epoch of the replica
+    /// that is to have the map before anybody is told, if there is one; then [`Shard::end_map`].
     ///
     /// # Errors
     /// If there is no such move, its result differs from `map`, writes to the range have not ended,
     /// or another endpoint is being restarted.
-    pub fn commit(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
+    pub fn commit(&self, id: MoveId, map: &PartitionMap) -> Result<Option<u64>, HandoverError> {
         let mut control = self.control();
         if *control.map == *map && control.giving.is_none() {
             // It was committed before.
-            return Ok(());
+            return Ok(self.begin_map());
         }
         let giving = *control.giving(id)?;
         if giving.aborted {
@@ -162,7 +163,8 @@ impl Shard {
         control.giving = None;
         control.counters.ranges_out += 1;
         control.counters.entries_out += entries;
-        self.cut_back(keys, range)
+        self.cut_back(keys, range)?;
+        Ok(self.begin_map())
     }
 
     /// Removes the keys outside `keys` from the tree. If `keys` is empty, the bounds keep one key

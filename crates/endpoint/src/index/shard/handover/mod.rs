@@ -187,14 +187,14 @@ impl Shard {
         Ok(())
     }
 
-    /// Owns the range from now on.
+    /// Owns the range from now on. Returns as [`Shard::commit`].
     ///
     /// # Errors
     /// If there is no such move, it is not sealed, or its result differs from `map`.
-    pub fn adopt(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
+    pub fn adopt(&self, id: MoveId, map: &PartitionMap) -> Result<Option<u64>, HandoverError> {
         let mut control = self.control();
         if control.getting.is_none() && self.has_same(&control.map, map) {
-            return Ok(());
+            return Ok(self.begin_map());
         }
         let getting = *control.getting(id)?;
         if !getting.sealed {
@@ -207,7 +207,7 @@ impl Shard {
             });
         }
         self.take_over(&mut control, getting, map);
-        Ok(())
+        Ok(self.begin_map())
     }
 
     /// Whether this endpoint owns what `map` says once it has taken the pending range. Other
