@@ -66,7 +66,7 @@ impl Dialing {
         let now = local.node.now();
         let deadline = now + timeout.into();
         let config = local.config.clone();
-        let dialer = Handshake::new(now, Role::Compute, config, local.terms, deadline);
+        let dialer = Handshake::new(now, Role::Compute, config, local.terms(), deadline);
         let socket = begin(address).map_err(|error| ConnectError::Connect {
             address,
             error: error.into(),

@@ -218,7 +218,7 @@ impl Listener {
                 self.counters.ended += 1;
                 continue;
             };
-            let (config, terms) = (self.local.config.clone(), self.local.terms);
+            let (config, terms) = (self.local.config.clone(), self.local.terms());
             let deadline = now + self.patience.into();
             let greeter = Handshake::new(now, Role::Storage, config, terms, deadline);
             if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {

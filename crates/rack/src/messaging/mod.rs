@@ -51,7 +51,7 @@ struct LocalNode {
     memory: Memory,
     keys: KeyRng,
     config: MessagingConfig,
-    terms: NodeTerms,
+    rack: Rack,
 }
 
 impl LocalNode {
@@ -65,15 +65,21 @@ impl LocalNode {
         let access = rack.node_here(node);
         let access = access.ok_or(ConnectError::NoSuchNode { node, nodes })?;
         config.check(role)?;
-        let address = Address::of_node(node);
-        let mtu = rack.backend().mtu(node);
-        let terms = NodeTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
         Ok(Self {
             memory: rack.memory().clone(),
             keys: KeyRng::system(),
             config,
-            terms,
+            rack: rack.clone(),
             node: access,
         })
+    }
+
+    /// What the peer has to agree with. Not kept: a controller that has lost its state makes another
+    /// rack of the same nodes.
+    fn terms(&self) -> NodeTerms {
+        let node = self.node.id();
+        let (address, mtu) = (Address::of_node(node), self.rack.backend().mtu(node));
+        let identity = self.rack.identity();
+        NodeTerms::new(&self.config, identity, address.ip, address.mac, mtu)
     }
 }
