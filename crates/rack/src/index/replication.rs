@@ -124,14 +124,16 @@ fn connect(index: &mut Index, endpoint: EndpointId, (node, epoch): (NodeId, u64)
         start: index.starts,
     }));
     let gone = IndexSetUpError::NoEndpoint(endpoint);
-    let there = index.ask_replica(endpoint, (node, epoch), start)?;
-    let here = index.ask(endpoint, EndpointRequest::ConnectReplica { epoch })?;
-    let (EndpointReply::Pairs(here), EndpointReply::Pairs(there)) = (here, there) else {
+    let EndpointReply::Pairs(to) = index.ask_replica(endpoint, (node, epoch), start)? else {
         return Err(gone);
     };
-    for (here, there) in here.into_iter().zip(there) {
-        index.rack.connect(here, there, &index.spec.attributes)?;
-    }
+    let attributes = index.spec.attributes;
+    let connect = EndpointRequest::ConnectReplica {
+        epoch,
+        to,
+        attributes,
+    };
+    index.ask(endpoint, connect)?;
     index.ask_replica(endpoint, (node, epoch), ReplicaRequest::Open)?;
     match index.ask(endpoint, EndpointRequest::Replicate { epoch })? {
         EndpointReply::Done => Ok(()),

@@ -3,9 +3,11 @@
 use super::programs::{AMPLE, join, pages, rack_of_programs, shared_index};
 use super::proxy::{Gate, proxy};
 use super::*;
+use crate::messaging::{Dialing, Listener};
 use crate::services::{IndexService, PageOptions, PageService, SequencerService, wait_within};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
+use rackweave_endpoint::messaging::MessagingConfig;
 
 /// Runs a switch until it has restored the state of an earlier one, and `act` then.
 pub(super) fn restarted<R>(rack: &Rack, act: impl FnOnce(Vec<String>) -> R) -> R {
@@ -364,5 +366,38 @@ fn switches_have_the_plan_of_an_index_again() {
         });
     });
     drop((index, storage));
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+/// The next switch process makes another rack of the same nodes.
+#[test]
+fn a_listener_accepts_connections_although_the_state_was_lost() {
+    let rack = rack_of_programs("restart-listener", LinkKind::SharedMemory);
+    let any = ([127, 0, 0, 1], 0).into();
+    let (programs, mut listener) = while_running(run_switch(&rack), || {
+        let programs = ["first", "second"].map(|name| join(&rack.config, name));
+        let (first, node) = (&programs[0], programs[0].any_node());
+        let listener = Listener::bind(first, &node, any, MessagingConfig::default());
+        (programs, listener.unwrap())
+    });
+    listener.set_patience(AMPLE);
+    std::fs::remove_file(rack.folder.join("controller.state")).unwrap();
+    let [first, second] = &programs;
+    let former = first.identity();
+    while_running(run_switch(&rack), || {
+        eventually("both have joined the other rack", || {
+            first.identity() != former && first.identity() == second.identity()
+        });
+        let (node, to) = (second.any_node(), listener.local_addr());
+        let dialing = Dialing::start(second, &node, to, MessagingConfig::default(), AMPLE);
+        let (dialed, accepted) = listener.connect(dialing.unwrap()).unwrap();
+        let (mut up, _down) = dialed.split();
+        let (_downs, mut ups) = accepted.split();
+        up[0].send(3, b"again").unwrap();
+        let mut came = Vec::new();
+        assert!(ups[0].receive(&mut came).unwrap().is_some());
+        assert_eq!(came, b"again");
+    });
+    drop((listener, programs));
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }

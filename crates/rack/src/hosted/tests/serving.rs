@@ -139,6 +139,51 @@ fn what_an_endpoint_had_is_lost_with_its_process() {
     });
 }
 
+/// Users in the program that made the index and in another one.
+#[test]
+fn with_replicas_nothing_is_lost_with_a_process() {
+    with_nodes("serving-replicas", |rack| {
+        let [first, second] = ["first", "second"].map(|name| join(&rack.config, name));
+        let options = IndexOptions { copies: 2, ..two() };
+        while_running(serving(rack, "storage"), || {
+            let (index, mut clients) = while_running(serving(rack, "third"), || {
+                let index = made(|| IndexService::new(&first, &options));
+                index.load((0..5000).map(|key| (key, value(key)))).unwrap();
+                index.share("words").unwrap();
+                index.wait_for_replicas(AMPLE).unwrap();
+                let found = IndexService::find(&second, "words").unwrap();
+                let mut clients = [
+                    index.connect(NodeId(1), Access::OneSided).unwrap(),
+                    found.connect(NodeId(2), Access::Rpc).unwrap(),
+                ];
+                for (client, key) in clients.iter_mut().zip([7000, 7001]) {
+                    client.set_time_limit(AMPLE);
+                    assert_eq!(client.put(key, &value(key)), Ok(false));
+                }
+                (index, clients)
+            });
+            for client in &mut clients {
+                for key in (0..5000).step_by(501).chain([7000, 7001]) {
+                    assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+                }
+                assert_eq!(client.put(8000, &value(8000)).map(drop), Ok(()));
+            }
+            let places = index.replicas();
+            assert!(places.iter().all(|it| it.node == NodeId(0)), "{places:?}");
+            while_running(serving(rack, "third"), || {
+                index.wait_for_replicas(AMPLE).unwrap();
+                let places = index.replicas();
+                let third = Some(NodeId(3));
+                assert!(places.iter().all(|it| it.replica == third), "{places:?}");
+                for client in &mut clients {
+                    assert_eq!(client.put(8000, &value(8000)), Ok(true));
+                    assert_eq!(client.get(8000), Ok(Some(value(8000)[..].into())));
+                }
+            });
+        });
+    });
+}
+
 #[test]
 fn what_a_program_made_at_other_nodes_goes_with_it() {
     with_nodes("serving-gone", |rack| {

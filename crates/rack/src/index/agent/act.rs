@@ -110,9 +110,13 @@ pub(super) fn act(
             keys.truncate(SAMPLE_MAX);
             done = EndpointReply::Keys(keys);
         }
-        EndpointRequest::ConnectReplica { epoch } => {
+        EndpointRequest::ConnectReplica {
+            epoch,
+            to,
+            attributes,
+        } => {
             (endpoint.kept, endpoint.promoted) = (None, None);
-            done = EndpointReply::Pairs(running.connect_replica(rack, epoch)?);
+            running.connect_replica(rack, epoch, (&to, &attributes))?;
         }
         EndpointRequest::Replicate { epoch } => running.replicate(rack, id, epoch)?,
         EndpointRequest::Uncover { epoch } => running.uncover(rack, epoch),

@@ -3,6 +3,7 @@
 use crate::IndexEndpointSpec;
 use crate::index::running::{Accepted, Purpose};
 use rackweave_base::{NodeId, Qpn};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::OutlineNode;
 use rackweave_endpoint::index::{DatagramServerConfig, EndpointId, PartitionMap, ReplicationState};
 use rackweave_wire::fabric::tree::NodePointer;
@@ -103,9 +104,14 @@ pub(crate) enum EndpointRequest {
     Sample,
     /// What concerns the replica of an epoch.
     Replica { epoch: u64, request: ReplicaRequest },
-    /// Make queue pairs to the replica of an epoch, one for every thread.
-    ConnectReplica { epoch: u64 },
-    /// They are connected: send it all values and writes.
+    /// Connect every thread to the replica of an epoch, which has made these queue pairs for that. A
+    /// node connects its own queue pairs only.
+    ConnectReplica {
+        epoch: u64,
+        to: Vec<(NodeId, Qpn)>,
+        attributes: PairAttributes,
+    },
+    /// Send it all values and writes.
     Replicate { epoch: u64 },
     /// Go on without it.
     Uncover { epoch: u64 },

@@ -6,6 +6,7 @@ use crate::index::IndexSetUpError;
 use crate::index::replica::payload_max;
 use crate::index::set_up::on_node;
 use rackweave_base::{NodeId, Qpn};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::index::EndpointId;
 use rackweave_endpoint::rpc::{Client, ClientConfig};
 use rackweave_verbs::Verbs;
@@ -19,43 +20,40 @@ pub(super) struct Backups {
 }
 
 impl Running {
-    /// Makes a queue pair to a replica for every thread; returns them in the order of threads.
+    /// Makes a queue pair for every thread, and connects it to one of a replica.
     pub fn connect_replica(
         &mut self,
         rack: &Rack,
         epoch: u64,
-    ) -> Result<Vec<(NodeId, Qpn)>, IndexSetUpError> {
+        (to, attributes): (&[(NodeId, Qpn)], &PairAttributes),
+    ) -> Result<(), IndexSetUpError> {
         self.drop_backups(rack);
         let connected = (0..self.threads.len() as u16).map(|at| self.port_of(at));
         let datagrams = self.datagrams.iter().map(|_| self.port_of(0));
-        let ports: Vec<_> = connected.chain(datagrams).map(|p| (p.node, p.pd)).collect();
+        let ports: Vec<_> = connected
+            .chain(datagrams)
+            .map(|port| (port.node, port.pd))
+            .collect();
         let config = ClientConfig {
             payload_max: payload_max(self.payload_max),
             ..ClientConfig::default()
         };
-        let mut backups = Backups {
+        let backups = self.backups.insert(Backups {
             epoch,
             clients: Vec::new(),
-        };
-        for (node, pd) in ports {
-            let made = on_node(rack, node, |verbs| {
+        });
+        let connected = ports.into_iter().zip(to).try_for_each(|((node, pd), to)| {
+            let client = on_node(rack, node, |verbs| {
                 Ok(Client::new(verbs, rack.memory(), pd, config)?)
-            });
-            match made {
-                Ok(client) => backups.clients.push((node, client)),
-                Err(error) => {
-                    self.backups = Some(backups);
-                    self.drop_backups(rack);
-                    return Err(error);
-                }
-            }
+            })?;
+            let qpn = client.qpn();
+            backups.clients.push((node, client));
+            Ok(rack.connect((node, qpn), *to, attributes)?)
+        });
+        if connected.is_err() {
+            self.drop_backups(rack);
         }
-        let clients = backups.clients.iter();
-        let pairs = clients
-            .map(|(node, client)| (*node, client.qpn()))
-            .collect();
-        self.backups = Some(backups);
-        Ok(pairs)
+        connected
     }
 
     /// They are connected: the threads get them, and begin to copy keys.

@@ -151,7 +151,7 @@ fn who_says_nothing_is_told_that_time_is_over() {
 fn hello(rack: &EmbeddedRack) -> Vec<u8> {
     let local = LocalNode::new(rack, COMPUTE, Role::Compute, config()).expect("a sound node");
     let now = local.node.now();
-    let (config, terms) = (local.config.clone(), local.terms);
+    let (config, terms) = (local.config.clone(), local.terms());
     let deadline = now + AMPLE.into();
     let mut dialer = Handshake::new(now, Role::Compute, config, terms, deadline);
     dialer.poll_send().expect("it begins")

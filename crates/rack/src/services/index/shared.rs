@@ -44,7 +44,7 @@ impl IndexService {
         let IndexDescription { index, spec } = SharedName::find(rack, name)?;
         Ok(Self::of(
             rack,
-            Index::new(rack, index, spec, true),
+            Index::new(rack, index, spec, false),
             false,
             None,
         ))
