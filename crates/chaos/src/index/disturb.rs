@@ -15,7 +15,8 @@ pub(super) enum Disturbance {
     Crash(NodeId),
     /// It returns, with new clients.
     Return(NodeId),
-    /// The process of the node that had an endpoint first ends, or, if true, the whole node crashes.
+    /// The process of the node that had an endpoint first ends, or, if true, the whole node
+    /// crashes.
     StopEndpoint(u16, bool),
     /// Another takes its place. Endpoints that had their place there start again, with the former
     /// state, or with none.

@@ -231,8 +231,8 @@ impl<'a> Harness<'a> {
         self.connect()
     }
 
-    /// The process of the node that had an endpoint first ends, or the whole node crashes. True if an
-    /// endpoint was there.
+    /// The process of the node that had an endpoint first ends, or the whole node crashes. True if
+    /// an endpoint was there.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
         let node = self.plan.endpoints[at];
         let here: Vec<_> = (self.endpoints_up().into_iter())

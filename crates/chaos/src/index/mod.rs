@@ -225,7 +225,8 @@ impl Harness<'_> {
         is_settled && self.report.violations.len() == before
     }
 
-    /// Waits until all values have two copies, and goes on with the second ones. False if that fails.
+    /// Waits until all values have two copies, and goes on with the second ones. False if that
+    /// fails.
     fn replace(&mut self) -> bool {
         if !self.plan.replicas {
             return true;

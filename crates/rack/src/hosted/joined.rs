@@ -304,6 +304,10 @@ impl Backend for JoinedRack {
         self.here(node).is_some()
     }
 
+    fn incarnation(&self, node: NodeId) -> u64 {
+        self.here(node).map_or(0, |it| it.process.forgotten())
+    }
+
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
         self.here(node)?.process.block(rkey)
     }

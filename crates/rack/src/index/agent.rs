@@ -60,6 +60,8 @@ struct Endpoint {
     outline: Vec<OutlineNode>,
     /// Entries that have arrived of a load in parts, and their bytes.
     loading: (Vec<(u64, Vec<u8>)>, u64),
+    /// Whether it may have a replica.
+    has_replicas: bool,
     /// The tree with which it starts again.
     kept: Option<Tree>,
     /// Its replica, if that is here.
@@ -80,6 +82,7 @@ impl Endpoint {
             first_rkey: None,
             outline: Vec::new(),
             loading: (Vec::new(), 0),
+            has_replicas: false,
             kept: None,
             replica: None,
             promoted: None,

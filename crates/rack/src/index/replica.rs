@@ -28,6 +28,8 @@ pub(super) fn payload_max(of_clients: u32) -> u32 {
 pub(super) struct ReplicaHere {
     pub epoch: u64,
     pub node: NodeId,
+    /// The incarnation of the node when it started.
+    incarnation: u64,
     replica: Arc<Replica>,
     threads: Vec<SharedReplica>,
     /// The queue pairs to the endpoint's threads, each with the server thread that has it.
@@ -48,6 +50,7 @@ impl ReplicaHere {
         let mut here = Self {
             epoch,
             node,
+            incarnation: rack.backend().incarnation(node),
             replica: Arc::new(Replica::new(tree, epoch)?),
             threads: Vec::new(),
             pairs: Vec::new(),
@@ -81,6 +84,11 @@ impl ReplicaHere {
                 Err(error)
             }
         }
+    }
+
+    /// Whether its node was not declared dead since it started.
+    pub fn is_member(&self, rack: &Rack) -> bool {
+        rack.backend().incarnation(self.node) == self.incarnation
     }
 
     /// The queue pairs to be connected to those of the endpoint's threads, in their order.

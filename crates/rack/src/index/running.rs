@@ -77,6 +77,8 @@ pub(super) struct Running {
     payload_max: u32,
     /// Queue pairs to a replica that is not in use yet.
     backups: Option<Backups>,
+    /// The incarnation of its node when it started.
+    incarnation: u64,
 }
 
 impl Running {
@@ -111,6 +113,7 @@ impl Running {
             clients: 0,
             payload_max: spec.server.payload_max,
             backups: None,
+            incarnation: rack.backend().incarnation(spec.node),
         };
         let made = running.make(rack, spec, how.datagrams, name);
         match made {
@@ -184,6 +187,11 @@ impl Running {
 
     fn port_of(&self, thread: u16) -> &Port {
         &self.ports[usize::from(thread) % self.ports.len()]
+    }
+
+    /// Whether its node was not declared dead since it started.
+    pub fn is_member(&self, rack: &Rack) -> bool {
+        rack.backend().incarnation(self.node()) == self.incarnation
     }
 
     /// Its first node.

@@ -60,6 +60,7 @@ fn start(
         mtu: index.spec.attributes.mtu.bytes(),
         map: map.clone(),
         start: index.starts,
+        has_replicas: !index.spec.replicas.is_empty(),
         keeps,
     };
     match index.ask(endpoint, EndpointRequest::Start(Box::new(how)))? {
@@ -219,7 +220,8 @@ fn end(index: &mut Index, endpoint: EndpointId, forever: bool) -> Result<(), Ind
 }
 
 /// Restarts an endpoint: with its former contents if its former shard is given, which is possible
-/// only at a node in this process; else in place of its replica, if that has all values; else empty.
+/// only at a node in this process; else in place of its replica, if that has all values; else
+/// empty.
 pub(crate) fn restart(
     index: &mut Index,
     endpoint: EndpointId,

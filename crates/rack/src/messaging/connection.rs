@@ -85,7 +85,8 @@ impl fmt::Debug for MessageConnection {
     }
 }
 
-/// Closes connections for a reason, waits until all peers know, at most [`FAREWELL`], and frees their resources.
+/// Closes connections for a reason, waits until all peers know, at most [`FAREWELL`], and frees
+/// their resources.
 pub(super) fn part(node: &Node, mut all: Vec<Connection>, reason: CloseReason) {
     if all.is_empty() {
         return;

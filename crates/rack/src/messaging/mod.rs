@@ -74,8 +74,8 @@ impl LocalNode {
         })
     }
 
-    /// What the peer has to agree with. Not kept: a controller that has lost its state makes another
-    /// rack of the same nodes.
+    /// What the peer has to agree with. Not kept: a controller that has lost its state makes
+    /// another rack of the same nodes.
     fn terms(&self) -> NodeTerms {
         let node = self.node.id();
         let (address, mtu) = (Address::of_node(node), self.rack.backend().mtu(node));

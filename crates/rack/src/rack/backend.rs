@@ -58,6 +58,12 @@ pub trait Backend: Send + Sync {
     /// Whether a node that is here has not crashed.
     fn is_alive(&self, node: NodeId) -> bool;
 
+    /// A number that changes when a node that is here is declared dead although its process lives:
+    /// all connections to what it had before are cut.
+    fn incarnation(&self, _node: NodeId) -> u64 {
+        0
+    }
+
     /// The memory of a region that the controller has made on a node that is here; `None` if it has
     /// been removed, or the node is not here.
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block>;

@@ -72,10 +72,7 @@ fn requests<'a>(numbers: [u64; 4], bytes: &'a [u8], entries: &'a [u8]) -> Vec<Re
             low: b,
             last: c,
         },
-        Request::ReplicaMap {
-            epoch: b,
-            map: map.clone(),
-        },
+        Request::ReplicaMap { epoch: b, map },
     ]
 }
 

@@ -1,8 +1,8 @@
 //! A server thread's connection to the endpoint's replica, and the copying of keys to it.
 
-use super::ENTRIES_COPIED_MAX;
+use super::{ENTRIES_COPIED_MAX, write_of};
 use crate::index::message::{ENTRY_HEADER, Entries, Outcome, Request, reply};
-use crate::index::shard::{Marked, Shard, Stands};
+use crate::index::shard::{Marked, Shard, Stands, WriteKind};
 use crate::rpc::{self, RpcError};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
@@ -249,5 +249,28 @@ impl Backup {
         if self.copying.take().is_some() {
             shard.end_range();
         }
+    }
+}
+
+/// The request to the replica for a request in flight.
+pub(super) fn for_replica<'a>(request: &Request<'a>, epoch: u64) -> Request<'a> {
+    match *request {
+        Request::Stage { low, last, .. } => Request::ReplicaClear { epoch, low, last },
+        Request::Install { entries, .. } => Request::ReplicaInstall { epoch, entries },
+        Request::Commit { ref map, .. } | Request::Adopt { ref map, .. } => {
+            let map = map.clone();
+            Request::ReplicaMap { epoch, map }
+        }
+        _ => match write_of(request) {
+            Some(write) if write.kind != WriteKind::Remove => Request::ReplicaPut {
+                epoch,
+                key: write.key,
+                value: write.value,
+            },
+            write => Request::ReplicaRemove {
+                epoch,
+                key: write.map_or(0, |write| write.key),
+            },
+        },
     }
 }

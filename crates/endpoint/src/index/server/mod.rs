@@ -5,21 +5,22 @@ mod datagram;
 mod page;
 mod report;
 mod tasks;
+mod thread;
 
 use super::message::{Entries, Outcome, Request};
 use super::meter::{Count, Meter};
 use super::shard::{Denied, HandoverError, MoveId, Shard, Write, WriteKind};
 use crate::btree::{Direction, TreeError};
-use crate::rpc::{self, Service, Status, Writer};
+use crate::rpc::{Service, Status, Writer};
 use backup::Backup;
 use page::PageWriter;
 use rackweave_base::Instant;
-use rackweave_verbs::Verbs;
 use std::sync::Arc;
 use tasks::Tasks;
 
 pub use datagram::{DatagramServer, DatagramServerConfig, DatagramServerStatistics};
 pub use report::EndpointReport;
+pub use thread::ServerThread;
 
 /// Approximate number of entries copied to a replica at a time. Writes to them wait that long.
 const ENTRIES_COPIED_MAX: u32 = if cfg!(test) { 50 } else { 4096 };
@@ -374,31 +375,5 @@ impl IndexServer {
             _ => return self.hand_over(client, request, reply),
         }
         Status::OK
-    }
-}
-
-/// One server thread of an endpoint; its owner polls it.
-#[derive(Debug)]
-pub struct ServerThread {
-    /// The connections.
-    pub rpc: rpc::Server,
-    /// Executes the requests.
-    pub service: IndexServer,
-}
-
-impl ServerThread {
-    /// Executes received requests. True if there were any. The caller adds the elapsed time to the
-    /// [meter](IndexServer::meter).
-    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
-        let happened = self.service.advance(now, verbs);
-        let served = self.rpc.poll(now, verbs, &mut self.service);
-        self.service.flush(now, verbs);
-        happened || served
-    }
-
-    /// Releases everything.
-    pub fn close(self, verbs: &mut dyn Verbs) {
-        self.service.close(verbs);
-        self.rpc.close(verbs);
     }
 }

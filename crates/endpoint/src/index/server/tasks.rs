@@ -11,11 +11,11 @@
 //! One that is in flight completes even if its client has left. If the epoch ends meanwhile, it is
 //! completed without the replica.
 
-use super::backup::{Backup, Unsent};
+use super::backup::{Backup, Unsent, for_replica};
 use super::{IndexServer, outcome_of, outcome_of_write, write_of};
 use crate::index::message::{Outcome, Request};
 use crate::index::meter::Count;
-use crate::index::shard::{Begun, ReplicationError, Stands, Write, WriteKind};
+use crate::index::shard::{Begun, ReplicationError, Stands, Write};
 use crate::rpc::{self, Status, Writer};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
@@ -94,29 +94,6 @@ impl Tasks {
         if let Some(task) = self.remove(at) {
             self.spare.push(task.request);
         }
-    }
-}
-
-/// The request to the replica for a request in flight.
-fn for_replica<'a>(request: &Request<'a>, epoch: u64) -> Request<'a> {
-    match *request {
-        Request::Stage { low, last, .. } => Request::ReplicaClear { epoch, low, last },
-        Request::Install { entries, .. } => Request::ReplicaInstall { epoch, entries },
-        Request::Commit { ref map, .. } | Request::Adopt { ref map, .. } => {
-            let map = map.clone();
-            Request::ReplicaMap { epoch, map }
-        }
-        _ => match write_of(request) {
-            Some(write) if write.kind != WriteKind::Remove => Request::ReplicaPut {
-                epoch,
-                key: write.key,
-                value: write.value,
-            },
-            write => Request::ReplicaRemove {
-                epoch,
-                key: write.map_or(0, |write| write.key),
-            },
-        },
     }
 }
 

@@ -246,8 +246,8 @@ impl Shard {
         self.replication().ranges -= 1;
     }
 
-    /// The map has changed: the replica of the returned epoch is to have it, then [`Shard::end_map`].
-    /// The lock of the control state is held.
+    /// The map has changed: the replica of the returned epoch is to have it, then
+    /// [`Shard::end_map`]. The lock of the control state is held.
     pub(super) fn begin_map(&self) -> Option<u64> {
         let mut replication = self.replication();
         let epoch = Some(replication.epoch).filter(|epoch| *epoch != 0)?;
@@ -260,9 +260,9 @@ impl Shard {
         self.replication().maps -= 1;
     }
 
-    /// Whether the replica does not have the newest map yet. Until then nobody may complete the move
-    /// that it results from: the taker would change values, while this endpoint's replica would still
-    /// take them for its own.
+    /// Whether the replica does not have the newest map yet. Until then nobody may complete the
+    /// move that it results from: the taker would change values, while this endpoint's replica
+    /// would still take them for its own.
     pub(in crate::index) fn has_pending_map(&self) -> bool {
         self.replication().maps > 0
     }

@@ -9,10 +9,10 @@ use rackweave_base::{Duration, Instant};
 use rackweave_verbs::{NodeAccess, Verbs};
 use rackweave_wire::fabric::message::CloseReason;
 
-/// Maximum time for which an end that is dropped waits until the peer's NIC has acknowledged what it
-/// was sent: that messages were taken, or why the connection is closed. Without that the peer would
-/// see a broken connection. It is longer than NICs repeat a packet with the default attributes of
-/// connections: 67 ms, twice and four times that, and five times 536 ms.
+/// Maximum time for which an end that is dropped waits until the peer's NIC has acknowledged what
+/// it was sent: that messages were taken, or why the connection is closed. Without that the peer
+/// would see a broken connection. It is longer than NICs repeat a packet with the default
+/// attributes of connections: 67 ms, twice and four times that, and five times 536 ms.
 pub const FAREWELL: Duration = Duration::from_secs(4);
 
 /// The operations of both ends when they are dropped.

@@ -217,6 +217,11 @@ impl NodeProcess {
         self.core.identity.load(Ordering::Relaxed)
     }
 
+    /// How often the node has forgotten what the controller had made.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.core.forgotten.load(Ordering::Relaxed)
+    }
+
     /// The current time of this process.
     pub(super) fn now(&self) -> Instant {
         self.core.pump.now()

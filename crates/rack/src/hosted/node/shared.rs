@@ -143,6 +143,8 @@ pub(in crate::hosted) struct NodeCore {
     pub identity: AtomicU64,
     /// A random number that changes when the node forgets what the controller has made.
     pub incarnation: AtomicU64,
+    /// How often it has forgotten that.
+    pub forgotten: AtomicU64,
     term: ObeyedTerm,
     /// Its further connections to the controller.
     pub further: Arc<FurtherConnections>,
@@ -170,6 +172,7 @@ impl NodeCore {
             page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
             incarnation: AtomicU64::new(KeyRng::system().next_u64()),
+            forgotten: AtomicU64::new(0),
             term: ObeyedTerm::default(),
             further: Arc::default(),
             loans: Mutex::default(),
@@ -309,6 +312,7 @@ impl NodeCore {
     /// Destroys everything that the controller has made, so that no packet can reach it any more,
     /// and aborts rings.
     fn forget_all(&self) {
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
         let (qps, cqs, rings) = {
             let mut loans = self.loans();
             let qps = std::mem::take(&mut loans.qps);
@@ -342,14 +346,15 @@ impl NodeCore {
         self.table.forget_unasked();
         let is_over = {
             let mut loans = self.loans();
-            let late = &mut loans.late;
-            late.retain(|_, (_, since)| since.elapsed() < KEEP_LIMIT);
+            loans
+                .late
+                .retain(|_, (_, since)| since.elapsed() < KEEP_LIMIT);
             let now = std::time::Instant::now();
             loans.kept_until.take_if(|until| *until <= now).is_some()
         };
         if is_over {
-            let new = KeyRng::system().next_u64();
-            self.incarnation.store(new, Ordering::Relaxed);
+            self.incarnation
+                .store(KeyRng::system().next_u64(), Ordering::Relaxed);
             self.term.forget();
             self.forget_all();
             self.give_up();

@@ -43,43 +43,57 @@ pub(super) fn act(
             }
             let endpoint = endpoints.entry(name);
             let endpoint = endpoint.or_insert_with(|| Endpoint::of(user));
-            return start(rack, endpoint, id, &how);
+            start(rack, endpoint, id, &how)
         }
         EndpointRequest::Stop { forever: true } => {
             if let Some(endpoint) = endpoints.remove(&name) {
                 stop(rack, endpoint);
             }
-            return Ok(EndpointReply::Done);
+            Ok(EndpointReply::Done)
         }
         EndpointRequest::Replica { epoch, request } => {
             if matches!(request, ReplicaRequest::Start(_)) {
                 let endpoint = endpoints.entry(name);
                 endpoint.or_insert_with(|| Endpoint::of(user));
             }
-            return match endpoints.get_mut(&name) {
+            match endpoints.get_mut(&name) {
                 Some(endpoint) => replica(rack, endpoint, id, (epoch, request)),
                 None => Ok(EndpointReply::NotRunning),
-            };
+            }
         }
-        _ => {}
+        request => match endpoints.get_mut(&name) {
+            Some(endpoint) if is_dead(rack, endpoint) => {
+                end(rack, endpoint);
+                Ok(EndpointReply::NotRunning)
+            }
+            Some(endpoint) => act_at(rack, endpoint, (user, id), request),
+            None => Ok(EndpointReply::NotRunning),
+        },
     }
-    let Some(endpoint) = endpoints.get_mut(&name) else {
-        return Ok(EndpointReply::NotRunning);
-    };
+}
+
+/// Whether an endpoint was declared dead with its node, so that its replica may have its place.
+fn is_dead(rack: &Rack, endpoint: &Endpoint) -> bool {
+    let running = endpoint.running.as_ref();
+    endpoint.has_replicas && running.is_some_and(|running| !running.is_member(rack))
+}
+
+/// Does what a request asks of an endpoint that runs.
+fn act_at(
+    rack: &Rack,
+    endpoint: &mut Endpoint,
+    (user, id): (&str, EndpointId),
+    request: EndpointRequest,
+) -> Result<EndpointReply> {
     let Some(running) = &mut endpoint.running else {
         return Ok(EndpointReply::NotRunning);
     };
     let (shard, mut done) = (running.shard.clone(), EndpointReply::Done);
     match request {
         EndpointRequest::Start(_) | EndpointRequest::Replica { .. } => {
-            unreachable!("they are handled above")
+            unreachable!("an endpoint need not run for them")
         }
-        EndpointRequest::Stop { .. } => {
-            leave(rack, endpoint);
-            if let Some(running) = endpoint.running.take() {
-                running.stop(rack);
-            }
-        }
+        EndpointRequest::Stop { .. } => end(rack, endpoint),
         EndpointRequest::Accept(purpose) => {
             let accepted = accept(rack, endpoint, id, purpose)?;
             if user != OWN {
@@ -133,11 +147,8 @@ fn start(
     id: EndpointId,
     how: &EndpointStart,
 ) -> Result<EndpointReply> {
-    leave(rack, endpoint);
-    if let Some(running) = endpoint.running.take() {
-        running.stop(rack);
-    }
-    endpoint.mtu = how.mtu;
+    end(rack, endpoint);
+    (endpoint.mtu, endpoint.has_replicas) = (how.mtu, how.has_replicas);
     (endpoint.outline, endpoint.loading) = (Vec::new(), (Vec::new(), 0));
     endpoint.given.clear();
     if !how.keeps {
@@ -180,7 +191,7 @@ fn replica(
         return Ok(EndpointReply::Done);
     }
     let here = endpoint.replica.as_ref();
-    let Some(here) = here.filter(|here| here.epoch == epoch) else {
+    let Some(here) = here.filter(|here| here.epoch == epoch && here.is_member(rack)) else {
         return Ok(EndpointReply::NotRunning);
     };
     match request {
@@ -209,12 +220,17 @@ fn replica(
     Ok(EndpointReply::Done)
 }
 
-/// Ends an endpoint.
-pub(super) fn stop(rack: &Rack, mut endpoint: Endpoint) {
-    leave(rack, &mut endpoint);
-    if let Some(running) = endpoint.running {
+/// Ends an endpoint, which may start again.
+fn end(rack: &Rack, endpoint: &mut Endpoint) {
+    leave(rack, endpoint);
+    if let Some(running) = endpoint.running.take() {
         running.stop(rack);
     }
+}
+
+/// Ends an endpoint and its replica.
+pub(super) fn stop(rack: &Rack, mut endpoint: Endpoint) {
+    end(rack, &mut endpoint);
     if let Some(replica) = endpoint.replica {
         replica.stop(rack);
     }

@@ -23,6 +23,9 @@ pub(crate) struct EndpointStart {
     pub map: PartitionMap,
     /// The number of this start among all starts of endpoints and replicas of the index.
     pub start: u64,
+    /// Whether endpoints of the index have replicas: then it does not outlive that its node is
+    /// declared dead, because its replica may take its place.
+    pub has_replicas: bool,
     /// Whether it starts with the tree that was kept for this, which must be there, or empty.
     pub keeps: bool,
 }
@@ -104,8 +107,8 @@ pub(crate) enum EndpointRequest {
     Sample,
     /// What concerns the replica of an epoch.
     Replica { epoch: u64, request: ReplicaRequest },
-    /// Connect every thread to the replica of an epoch, which has made these queue pairs for that. A
-    /// node connects its own queue pairs only.
+    /// Connect every thread to the replica of an epoch, which has made these queue pairs for that.
+    /// A node connects its own queue pairs only.
     ConnectReplica {
         epoch: u64,
         to: Vec<(NodeId, Qpn)>,

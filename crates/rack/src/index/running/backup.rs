@@ -74,14 +74,20 @@ impl Running {
             };
             let result = on_node(rack, node, |verbs| match thread.lock().as_mut() {
                 Some(it) => Ok(it.service.attach_replica(now, verbs, epoch, client)?),
-                None => Ok(client.close(verbs)),
+                None => {
+                    client.close(verbs);
+                    Ok(())
+                }
             });
             attached = attached.and(result);
         }
         for (thread, (node, client)) in self.datagrams.iter().zip(clients) {
             let result = on_node(rack, node, |verbs| match thread.lock().as_mut() {
                 Some(it) => Ok(it.service().attach_replica(now, verbs, epoch, client)?),
-                None => Ok(client.close(verbs)),
+                None => {
+                    client.close(verbs);
+                    Ok(())
+                }
             });
             attached = attached.and(result);
         }

@@ -280,8 +280,9 @@ impl IndexService {
     /// without values. Connections have to [`reconnect`](IndexConnection::reconnect).
     ///
     /// # Errors
-    /// If its node is dead or lacks capacity, or if it may still run although it does not answer. If its process is another one and the controller does
-    /// not answer, it may have been restarted all the same.
+    /// If its node is dead or lacks capacity, or if it may still run although it does not answer.
+    /// If its process is another one and the controller does not answer, it may have been restarted
+    /// all the same.
     pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
         self.start_anew(endpoint, None)
     }

@@ -56,7 +56,8 @@ pub struct IndexOptions {
 
 impl Default for IndexOptions {
     /// One endpoint with capacity for 65536 keys with values of up to 64 bytes, for 16 clients, not
-    /// in the network, without a replica; if it is opened to the network, the switches adapt once a second.
+    /// in the network, without a replica; if it is opened to the network, the switches adapt once a
+    /// second.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),

@@ -41,8 +41,8 @@ impl IndexService {
         })
     }
 
-    /// Why the last replica was not made, or did not take its endpoint's place, if that has happened
-    /// since the previous call. It is retried.
+    /// Why the last replica was not made, or did not take its endpoint's place, if that has
+    /// happened since the previous call. It is retried.
     pub fn take_replica_error(&self) -> Option<IndexSetUpError> {
         self.index().take_replica_error()
     }
