@@ -333,9 +333,7 @@ impl NodeCore {
         });
         // Cables have been cut: no packet refers to the others' memories.
         self.imports.forget_all(&self.memory, self.id);
-        for rkey in rings {
-            self.end_ring(Rkey(rkey));
-        }
+        rings.into_iter().for_each(|rkey| self.end_ring(Rkey(rkey)));
         for region in self.regions.list() {
             self.remove_region(&RegionName::from(&region));
         }
@@ -375,9 +373,7 @@ impl NodeCore {
     pub(super) fn end(&self) {
         self.table.stop_all();
         let rings = self.loans().rings.clone();
-        for rkey in rings {
-            self.end_ring(Rkey(rkey));
-        }
+        rings.into_iter().for_each(|rkey| self.end_ring(Rkey(rkey)));
         self.give_up();
         self.pump.stop();
     }
