@@ -122,8 +122,7 @@ impl Shard {
     }
 
     /// Gives the range away. When this returns no READ finds it here. Returns the epoch of the
-    /// replica that is to have the map before anybody is told, if there is one; then
-    /// [`Shard::end_map`].
+    /// replica that is to have the map before anybody is told, if there is one.
     ///
     /// # Errors
     /// If there is no such move, its result differs from `map`, writes to the range have not ended,
