@@ -224,6 +224,10 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
+/// The same for another place when a controller has answered at one and refused. That one leads,
+/// unless it does not know yet that its term has ended; the other one may be stopped.
+const OTHER_LIMIT: Duration = Duration::from_millis(500);
+
 /// An error of preparing to use the rack, or, if no rack runs, that: it comes before missing keys,
 /// which `rackweave up` makes.
 fn unless_absent(hosted: &HostedSection, error: HostedError) -> HostedError {
@@ -262,7 +266,13 @@ fn connect(
     let mut last = None;
     let places = controllers(&hosted);
     for &SwitchPlace { control, .. } in &places {
-        let limit = connect_limit(&hosted, places.len());
+        let has_answer = last
+            .as_ref()
+            .is_some_and(|it: &HostedError| !it.is_absence());
+        let limit = match has_answer {
+            true => OTHER_LIMIT,
+            false => connect_limit(&hosted, places.len()),
+        };
         match Connection::connect(control, &security, introduction.clone(), limit) {
             Ok((connection, _)) => return Ok(connection),
             Err(ControlError::Unreachable { error, .. }) => {
