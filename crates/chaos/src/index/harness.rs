@@ -131,6 +131,14 @@ impl<'a> Harness<'a> {
         }
     }
 
+    /// The same in the middle of a run: the programs beside it start again, too.
+    fn started_again(&mut self, endpoint: EndpointId) {
+        self.started(endpoint);
+        if !self.shared.quiet.get() {
+            self.spawn_locals(endpoint.index());
+        }
+    }
+
     /// Endpoints that are up.
     pub fn endpoints_up(&self) -> Vec<EndpointId> {
         let endpoints = (0..self.plan.endpoints.len()).filter(|&at| !self.is_down(at));
@@ -235,13 +243,10 @@ impl<'a> Harness<'a> {
     /// an endpoint was there.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
         let node = self.plan.endpoints[at];
-        let here: Vec<_> = (self.endpoints_up().into_iter())
-            .filter_map(|endpoint| {
-                let index = self.index.index();
-                let servers = index.servers().find(|(of, ..)| *of == endpoint);
-                let is_here = servers.is_some_and(|(_, place, _)| place == node);
-                index.shard(endpoint).filter(|_| is_here)
-            })
+        let mut here = self.index.replicas();
+        here.retain(|it| it.node == node);
+        let here: Vec<_> = (here.iter())
+            .filter_map(|it| self.index.index().shard(it.endpoint))
             .collect();
         if hard && !self.crashed[at] {
             self.rack.crash_node_silently(node);
@@ -299,7 +304,7 @@ impl<'a> Harness<'a> {
             let mut history = self.shared.history.borrow_mut();
             history.restarted(now, began, part.keys(), kept, true);
         }
-        self.started(endpoint);
+        self.started_again(endpoint);
         self.connect()
     }
 
@@ -311,11 +316,8 @@ impl<'a> Harness<'a> {
         let replaced = self.index.keep_replicas();
         for endpoint in &replaced {
             self.down[endpoint.index()] = None;
-            self.started(*endpoint);
+            self.started_again(*endpoint);
             self.report.replaced += 1;
-            if !self.shared.quiet.get() {
-                self.spawn_locals(endpoint.index());
-            }
         }
         let threads = self.index.index().replica_servers();
         self.replicas.retain(|thread| !thread.is_stopped());
@@ -352,7 +354,7 @@ impl<'a> Harness<'a> {
             if let Some(lost) = loss.lost {
                 return Err(format!("{endpoint} with a whole replica has lost {lost:?}"));
             }
-            self.started(endpoint);
+            self.started_again(endpoint);
             self.report.replaced += 1;
         }
         self.connect()

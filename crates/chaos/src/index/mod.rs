@@ -153,27 +153,12 @@ impl Harness<'_> {
                 let stopped = self.stop(usize::from(at), hard);
                 self.report.restarts += u64::from(stopped);
             }
-            Disturbance::StartEndpoint(at, keeps) => {
-                return self.start_endpoint(usize::from(at), keeps);
-            }
+            Disturbance::StartEndpoint(at, keeps) => return self.restart(at.into(), keeps),
             Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
             Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::RestartSwitch(at) => return self.restart_switch(at.into()),
             Disturbance::CutTrunk(cable) => _ = self.rack.set_cable_down(cable.into(), true),
             Disturbance::MendTrunk(cable) => _ = self.rack.set_cable_down(cable.into(), false),
-        }
-        Ok(())
-    }
-
-    fn start_endpoint(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        let was_down: Vec<_> = (0..self.starts.len())
-            .filter(|at| self.is_down(*at))
-            .collect();
-        self.restart(at, keeps)?;
-        for at in was_down {
-            if !self.is_down(at) && !self.shared.quiet.get() {
-                self.spawn_locals(at);
-            }
         }
         Ok(())
     }
@@ -201,7 +186,7 @@ impl Harness<'_> {
         }
         let before = self.report.violations.len();
         for at in 0..plan.endpoints.len() {
-            let started = self.start_endpoint(at, false);
+            let started = self.restart(at, false);
             self.check(started);
         }
         for &node in &plan.compute {

@@ -7,11 +7,6 @@ use rackweave_base::NodeId;
 use rackweave_endpoint::index::EndpointId;
 
 impl Index {
-    /// Why the last replica was not made, or did not replace its endpoint.
-    pub(crate) fn take_replica_error(&mut self) -> Option<IndexSetUpError> {
-        self.failed.take()
-    }
-
     /// Sends a request to the replica of an endpoint, at a node.
     pub(super) fn ask_replica(
         &self,

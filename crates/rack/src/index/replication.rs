@@ -274,6 +274,11 @@ pub(super) fn remove(index: &mut Index, endpoint: EndpointId) {
     }
 }
 
+/// Why the last replica was not made, or did not replace its endpoint.
+pub(crate) fn take_error(index: &mut Index) -> Option<IndexSetUpError> {
+    index.failed.take()
+}
+
 /// The copies of all endpoints.
 pub(crate) fn status(index: &Index) -> Vec<ReplicaStatus> {
     let all = index.endpoints().zip(&index.replication);

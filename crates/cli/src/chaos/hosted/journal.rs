@@ -185,6 +185,8 @@ pub enum IndexEvent {
     /// The endpoint at this node has started anew, without its keys: from the first to the last of
     /// these. Whether an attempt had failed before, which may have done the same.
     Restarted(u16, (u64, u64), bool),
+    /// An endpoint has been replaced by its replica at this node.
+    Replaced(u16),
 }
 
 /// An operation on one key, with the number of the value that it writes.

@@ -264,15 +264,7 @@ impl Objects {
     /// to do.
     fn make_again(&mut self, orders: &Orders) -> bool {
         let left = core::mem::take(&mut *orders.left.lock().expect("no holder panics"));
-        let places = self.index.replicas();
-        for (endpoint, now) in self.endpoints.iter_mut().zip(places) {
-            endpoint.is_gone |= left.contains(&endpoint.node);
-            if endpoint.node != now.node {
-                // Its replica has taken its place. That node may have left as well since.
-                endpoint.node = now.node;
-                endpoint.is_gone = left.contains(&now.node);
-            }
-        }
+        self.look_at_endpoints(&left);
         for sequencer in &mut self.sequencers {
             sequencer.is_gone |= match sequencer.placement {
                 SequencerPlacement::Switch => false,
@@ -282,7 +274,7 @@ impl Objects {
         }
         let endpoints = (0..self.endpoints.len()).all(|at| self.restart_endpoint(at));
         let sequencers = (0..self.sequencers.len()).all(|kind| self.restart_sequencer(kind));
-        endpoints && sequencers
+        endpoints && sequencers && self.has_all_copies()
     }
 
     fn restart_sequencer(&mut self, kind: usize) -> bool {

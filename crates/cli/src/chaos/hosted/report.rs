@@ -35,7 +35,7 @@ impl Slowest {
 /// Counts of one rack, or of all of them, by the report's names: what the checkers saw; faults, and
 /// how many of them affected the switch or programs; nodes that were stopped, and that were slow,
 /// while another joined.
-const COUNTS: [&str; 28] = [
+const COUNTS: [&str; 29] = [
     "pages_read",
     "pages_changed",
     "pages_lost",
@@ -43,6 +43,7 @@ const COUNTS: [&str; 28] = [
     "keys_changed",
     "operations_unknown",
     "scans",
+    "endpoints_replaced",
     "numbers_handed_out",
     "messages",
     "connections",

@@ -44,7 +44,7 @@ impl IndexService {
     /// Why the last replica was not made, or did not take its endpoint's place, if that has
     /// happened since the previous call. It is retried.
     pub fn take_replica_error(&self) -> Option<IndexSetUpError> {
-        self.index().take_replica_error()
+        replication::take_error(&mut self.index())
     }
 
     /// Looks after the replicas: makes those that are missing, and has those whose endpoint is dead

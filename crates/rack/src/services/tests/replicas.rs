@@ -41,7 +41,18 @@ fn index(rack: &Rack) -> IndexService {
     spec.attributes.timeout = Duration::from_millis(1);
     spec.attributes.retries = 2;
     let made = IndexService::with_spec(rack, spec, options.network, options.adapt);
-    made.expect("there is room")
+    made.expect("there is capacity")
+}
+
+/// An index with values for all keys, which have their second copies.
+fn loaded(rack: &Rack) -> IndexService {
+    let index = index(rack);
+    let entries = (0..KEYS).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    index
+        .wait_for_replicas(TIME_LIMIT)
+        .expect("there is capacity");
+    index
 }
 
 #[test]
@@ -52,12 +63,14 @@ fn values_survive_one_node_after_the_other_for_all_ways_of_access() {
         let index = index(&rack);
         let loaded = (0..KEYS).step_by(2).map(|key| (key, value(key)));
         index.load(loaded).expect("it is empty");
-        index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+        index
+            .wait_for_replicas(TIME_LIMIT)
+            .expect("there is capacity");
         if access == Access::InNetwork {
-            index.load_network(TIME_LIMIT).expect("there is room");
+            index.load_network(TIME_LIMIT).expect("there is capacity");
         }
         let client = index.connect(COMPUTE[0], access);
-        let mut client = client.expect("there is room");
+        let mut client = client.expect("there is capacity");
         for key in (1..KEYS).step_by(202) {
             assert_eq!(client.insert(key, &value(key)), Ok(true));
         }
@@ -77,7 +90,9 @@ fn values_survive_one_node_after_the_other_for_all_ways_of_access() {
             for key in KEYS..written {
                 assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
             }
-            index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+            index
+                .wait_for_replicas(TIME_LIMIT)
+                .expect("there is capacity");
             for key in written..written + 10 {
                 assert_eq!(client.put(key, &value(key)), Ok(false));
             }
@@ -101,12 +116,9 @@ fn values_survive_one_node_after_the_other_for_all_ways_of_access() {
 fn a_range_that_moved_survives_both_of_its_endpoints() {
     let config = config(2);
     let rack = EmbeddedRack::new(&config).expect("it makes sense");
-    let index = index(&rack);
-    let entries = (0..KEYS).map(|key| (key, value(key)));
-    index.load(entries).expect("it is empty");
-    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    let index = loaded(&rack);
     let made = index.coordinate(COMPUTE[0], CoordinatorConfig::default());
-    let mut coordinator = made.expect("there is room");
+    let mut coordinator = made.expect("there is capacity");
     let moved = coordinator.move_keys(
         Step {
             from: EndpointId(0),
@@ -118,14 +130,16 @@ fn a_range_that_moved_survives_both_of_its_endpoints() {
     );
     assert_eq!(moved, Ok(KEYS / 2 - 1000));
     let client = index.connect(COMPUTE[1], Access::Rpc);
-    let mut client = client.expect("there is room");
+    let mut client = client.expect("there is capacity");
     for endpoint in [EndpointId(1), EndpointId(0)] {
         let loss = index.restart(endpoint).expect("its replica is there");
         assert_eq!(loss.lost, None);
         for key in (0..KEYS).step_by(7) {
             assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
         }
-        index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+        index
+            .wait_for_replicas(TIME_LIMIT)
+            .expect("there is capacity");
     }
 }
 
@@ -134,19 +148,18 @@ fn a_range_that_moved_survives_both_of_its_endpoints() {
 fn a_move_is_known_although_both_of_its_endpoints_die_at_once() {
     let config = config(2);
     let rack = EmbeddedRack::new(&config).expect("it makes sense");
-    let index = index(&rack);
-    let entries = (0..KEYS).map(|key| (key, value(key)));
-    index.load(entries).expect("it is empty");
-    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    let index = loaded(&rack);
     let loss = index.restart(EndpointId(0)).expect("its replica is there");
     assert_eq!(loss.lost, None);
-    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    index
+        .wait_for_replicas(TIME_LIMIT)
+        .expect("there is capacity");
     let places = index.replicas();
     assert_eq!(places[0].node, places[1].node, "both are at one node");
     let client = index.connect(COMPUTE[1], Access::Rpc);
-    let mut client = client.expect("there is room");
+    let mut client = client.expect("there is capacity");
     let made = index.coordinate(COMPUTE[0], CoordinatorConfig::default());
-    let mut coordinator = made.expect("there is room");
+    let mut coordinator = made.expect("there is capacity");
     for (from, to, low, last) in [(0, 1, 900, KEYS / 2 - 1), (1, 0, 900, 1200)] {
         let (from, to) = (EndpointId(from), EndpointId(to));
         let range = Step {
@@ -186,12 +199,14 @@ fn without_a_whole_replica_the_values_are_lost_and_the_endpoint_starts_elsewhere
     assert_eq!((status.replica, status.is_whole), (None, false));
     let mut client = index
         .connect(COMPUTE[0], Access::Rpc)
-        .expect("there is room");
+        .expect("there is capacity");
     assert_eq!(client.get(7), Ok(None));
     assert_eq!(client.put(7, b"again"), Ok(false));
     // The node returns, and gets the replicas.
     assert!(rack.revive_node(first));
-    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    index
+        .wait_for_replicas(TIME_LIMIT)
+        .expect("there is capacity");
     let all = index.replicas();
     assert!(all.iter().all(|it| it.replica == Some(first)), "{all:?}");
     assert_eq!(client.get(7), Ok(Some(b"again"[..].into())));
@@ -233,14 +248,16 @@ fn datagrams_find_the_replica() {
         copies: 2,
         ..IndexOptions::default()
     };
-    let index = IndexService::new(&rack, &options).expect("there is room");
+    let index = IndexService::new(&rack, &options).expect("there is capacity");
     index
         .load((0..100).map(|key| (key, value(key))))
         .expect("it is empty");
-    index.wait_for_replicas(TIME_LIMIT).expect("there is room");
+    index
+        .wait_for_replicas(TIME_LIMIT)
+        .expect("there is capacity");
     let mut client = index
         .connect_by_datagrams(COMPUTE[0])
-        .expect("there is room");
+        .expect("there is capacity");
     assert_eq!(client.put(200, &value(200)), Ok(false));
     index.kill_at(index.replicas()[0].node);
     for key in (0..100).chain([200]) {

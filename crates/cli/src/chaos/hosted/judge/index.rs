@@ -14,6 +14,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
     let mut points: BTreeMap<(Life, u32), PointId> = BTreeMap::new();
     let mut scans: BTreeMap<(Life, u32), ScanId> = BTreeMap::new();
     let mut faults = BTreeMap::new();
+    let mut replaced = 0;
     for entry in &journals.0 {
         let (now, life) = (entry.at, entry.life);
         let (call, event) = match &entry.event {
@@ -63,6 +64,8 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
                     history.end_scan(now, id, Scanned { entries, whole });
                 }
             }
+            // Nothing may be lost.
+            IndexEvent::Replaced(_) => replaced += 1,
             IndexEvent::Restarted(node, (low, last), has_failed) => {
                 // Without a fault nothing may be lost.
                 if let Some(&begun) = faults.get(node) {
@@ -75,6 +78,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
             }
         }
     }
+    report.count("endpoints_replaced", replaced);
     conclude(history, report);
 }
 

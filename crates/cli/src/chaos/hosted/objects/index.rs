@@ -10,6 +10,7 @@ use rackweave_rack::config::Role;
 use rackweave_rack::services::{IndexOptions, IndexService};
 use rackweave_rack::{IndexNetworkSpec, Rack};
 use rackweave_sim::checkers::index_history::{ValueStamp, fill_value};
+use std::collections::BTreeSet;
 
 /// So many consecutive seeds have indexes with replicas, and so many without: with each kind of
 /// link, with and without TLS.
@@ -27,6 +28,26 @@ pub(super) struct Endpoint {
 }
 
 impl Objects {
+    /// Notes which endpoints were at nodes that have left, and which were replaced by replicas.
+    pub(super) fn look_at_endpoints(&mut self, left: &BTreeSet<NodeId>) {
+        for (endpoint, now) in self.endpoints.iter_mut().zip(self.index.replicas()) {
+            endpoint.is_gone |= left.contains(&endpoint.node);
+            if endpoint.node != now.node {
+                self.journal
+                    .note(Event::Index(0, IndexEvent::Replaced(now.node.0)));
+                // That node may have left as well since.
+                endpoint.node = now.node;
+                endpoint.is_gone = left.contains(&now.node);
+            }
+        }
+    }
+
+    /// Whether the index has as many copies of every value as it should have.
+    pub(super) fn has_all_copies(&self) -> bool {
+        let has_replicas = !self.index.index().spec().replicas.is_empty();
+        !has_replicas || self.index.replicas().iter().all(|it| it.is_whole)
+    }
+
     pub(super) fn restart_endpoint(&mut self, at: usize) -> bool {
         let Endpoint {
             node,
@@ -40,12 +61,13 @@ impl Objects {
         match self.index.restart(EndpointId(at as u16)) {
             Ok(loss) => {
                 (self.endpoints[at].is_gone, self.endpoints[at].has_failed) = (false, false);
-                self.endpoints[at].node = self.index.replicas()[at].node;
                 if loss.lost.is_some() {
                     let next = self.endpoints.get(at + 1);
                     let last = next.map_or(u64::MAX, |next| next.first - 1);
                     let restarted = IndexEvent::Restarted(node.0, (first, last), has_failed);
                     self.note(Event::Index(0, restarted));
+                    // It may have started at another node, with nothing.
+                    self.endpoints[at].node = self.index.replicas()[at].node;
                 }
                 true
             }

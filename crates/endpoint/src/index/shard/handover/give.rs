@@ -121,8 +121,8 @@ impl Shard {
         }
     }
 
-    /// Gives the range away. When this returns no READ finds it here. Returns the epoch of the
-    /// replica that is to have the map before anybody is told, if there is one.
+    /// Gives the range away. When this returns no READ finds it here. If there
+    /// is a replica, returns its epoch: it has to store the map before the result is sent.
     ///
     /// # Errors
     /// If there is no such move, its result differs from `map`, writes to the range have not ended,
