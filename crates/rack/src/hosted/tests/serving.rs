@@ -4,8 +4,9 @@ use super::programs::{AMPLE, join, rack_of_programs};
 use super::*;
 use crate::IndexNetworkSpec;
 use crate::services::{
-    CallError, CounterServerSpec, IndexOptions, IndexService, SequencerClient, SequencerOptions,
-    SequencerPlacement, SequencerService, SequencerServiceError, wait_within,
+    CallError, CounterServerSpec, IndexOptions, IndexService, PageOptions, PageService,
+    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+    wait_within,
 };
 use rackweave_endpoint::index::{Access, CoordinatorConfig, EndpointId, IndexError, Step};
 
@@ -316,5 +317,33 @@ fn sequencers_of_a_program_are_found_by_others() {
             drop(made);
             assert!(SequencerService::find(&second, &name).is_err());
         }
+    });
+}
+
+/// Each of them finds no page directory.
+#[test]
+fn programs_that_start_at_once_share_one_page_directory() {
+    with_nodes("serving-pages", |rack| {
+        while_running(serving(rack, "storage"), || {
+            let racks = ["first", "second", "third"].map(|name| join(&rack.config, name));
+            let barrier = std::sync::Barrier::new(racks.len());
+            let services = std::thread::scope(|scope| {
+                let threads = racks.each_ref().map(|rack| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        PageService::new(rack, &PageOptions::default())
+                    })
+                });
+                threads.map(|thread| thread.join().unwrap().unwrap())
+            });
+            let workers = services.each_ref().map(|service| {
+                let here = service.nodes()[0];
+                service.worker(here).unwrap()
+            });
+            let page = workers[0].allocate().unwrap();
+            let write = |bytes: &mut [u8]| bytes[..8].copy_from_slice(&7u64.to_le_bytes());
+            workers[1].change(page, write).unwrap();
+            assert_eq!(workers[2].read(page).unwrap().data().u64_le(0), 7);
+        });
     });
 }

@@ -22,8 +22,8 @@ use crate::Rack;
 use core::time::Duration;
 use media::Medium;
 use rackweave_base::NodeId;
-use rackweave_controller::PageSpec;
 use rackweave_controller::ask::PageSpecOf;
+use rackweave_controller::{PageSetUpError, PageSpec};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
 use std::collections::HashMap;
@@ -97,18 +97,7 @@ impl PageService {
         if *has_pages {
             return Err(PageServiceError::Exists);
         }
-        let existing = rack.ask(PageSpecOf {})?;
-        let is_other = existing.is_some();
-        let (stores, spec, prepare) = match existing {
-            Some(spec) => {
-                let stores = media::known(rack, &spec);
-                (stores, spec, options.prepare.of_another()?)
-            }
-            None => {
-                let (stores, spec) = Self::create(rack, options, media)?;
-                (stores, spec, options.prepare)
-            }
-        };
+        let (stores, spec, prepare, is_other) = Self::find_or_create(rack, options, media)?;
         *has_pages = true;
         let all = spec.nodes.len();
         let nodes = spec.nodes.iter().map(|member| member.node);
@@ -142,6 +131,32 @@ impl PageService {
             }
         }
         Ok(service)
+    }
+
+    /// The stores and the specification of the page directory, which is set up if there is none;
+    /// how to prepare the stores, and whether another process does so as well.
+    fn find_or_create(
+        rack: &Rack,
+        options: &PageOptions,
+        media: impl FnOnce() -> Result<Vec<Medium>, PageServiceError>,
+    ) -> Result<(Vec<StoreInfo>, PageSpec, Prepare, bool), PageServiceError> {
+        let mut existing = rack.ask(PageSpecOf {})?;
+        if existing.is_none() {
+            match Self::create(rack, options, media) {
+                // Another process was faster, or the controller has restored an earlier directory.
+                Err(PageServiceError::SetUp(PageSetUpError::Exists)) => {
+                    existing = rack.ask(PageSpecOf {})?;
+                }
+                created => {
+                    let (stores, spec) = created?;
+                    return Ok((stores, spec, options.prepare, false));
+                }
+            }
+        }
+        // Otherwise it has been removed since.
+        let spec = existing.ok_or(PageSetUpError::Exists)?;
+        let stores = media::known(rack, &spec);
+        Ok((stores, spec, options.prepare.of_another()?, true))
     }
 
     /// Sets up the page directory.
