@@ -374,18 +374,18 @@ pub(crate) fn build_controller(config: &RackConfig, keys: KeyRng) -> Controller 
     controller
 }
 
-/// A flow's specification with a rack's settings for batches, transfers and MTU.
+/// A flow's specification with a rack's settings for batches, transfers, polls and MTU.
 pub(crate) fn flow_spec(
     config: &RackConfig,
     kind: Kind,
     producers: &[NodeId],
     consumers: &[NodeId],
-    item_size: u32,
-    ring_bytes: u32,
+    (item_size, ring_bytes): (u32, u32),
+    doorbells: bool,
 ) -> FlowSpec {
     let batch_bytes = choices::batch_bytes(config, kind).value;
     let transfers = choices::transfers(config, kind).value;
-    let poll_max = choices::poll_interval_max_us(config, kind).value;
+    let poll_max = choices::poll_interval_max_us(config, kind, doorbells).value;
     FlowSpec {
         // One item always fits a transfer, however large it is.
         batch_bytes: batch_bytes.max(item_size),
@@ -393,6 +393,7 @@ pub(crate) fn flow_spec(
         mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),
         poll_interval: Duration::from_micros(config.flow.poll_interval_us),
         poll_interval_max: Duration::from_micros(poll_max),
+        doorbells,
         ..FlowSpec::new(producers, consumers, item_size, ring_bytes)
     }
 }

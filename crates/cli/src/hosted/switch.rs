@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often to check whether keys are to be read again.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Reads the keys again at every SIGHUP until `ended`.
 fn read_keys_again(
@@ -29,7 +29,7 @@ fn read_keys_again(
                 },
             });
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::park_timeout(LOOK_EVERY);
     }
 }
 
@@ -80,13 +80,14 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     interrupt.read_again_at_hangup();
     let (stepped_down, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| read_keys_again(&process, (interrupt, &ended), &speaker));
+        let keys = scope.spawn(|| read_keys_again(&process, (interrupt, &ended), &speaker));
         process.run(interrupt.flag(), &|event| {
             let steps_down = matches!(event, SwitchEvent::SteppedDown { .. });
             stepped_down.fetch_or(steps_down, Ordering::Relaxed);
             speaker.say(event);
         });
         ended.store(true, Ordering::Relaxed);
+        keys.thread().unpark();
     });
     process.set_tap(None);
     if let Some(recording) = recording {

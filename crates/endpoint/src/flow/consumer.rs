@@ -1,6 +1,6 @@
 //! The consuming end.
 
-use super::{Claim, RingError, RingLayout, WordCell, wait_until};
+use super::{Claim, Notify, RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_verbs::Progress;
@@ -21,6 +21,7 @@ pub struct Consumer {
     /// The copy of an item that [`Self::take_each`] passes to its caller.
     copy: Vec<u8>,
     claim: Option<Claim>,
+    notify: Option<Box<dyn Notify>>,
 }
 
 /// The result of a look at the ring.
@@ -76,6 +77,7 @@ impl Consumer {
             head: tail,
             copy: Vec::new(),
             claim: None,
+            notify: None,
         })
     }
 
@@ -83,6 +85,13 @@ impl Consumer {
     #[must_use]
     pub fn with_claim(mut self, claim: Claim) -> Self {
         self.claim = Some(claim);
+        self
+    }
+
+    /// Has `notify` told of every change of its word.
+    #[must_use]
+    pub fn with_notify(mut self, notify: Box<dyn Notify>) -> Self {
+        self.notify = Some(notify);
         self
     }
 
@@ -219,7 +228,7 @@ impl Consumer {
 
     /// Takes no more items, without a removal from the flow. The flow treats the consumer as dead:
     /// it aborts or continues without the consumer, as configured.
-    pub fn leave(self) {
+    pub fn leave(mut self) {
         self.announce(NodeState::Finished);
     }
 
@@ -264,7 +273,7 @@ impl Consumer {
         self.layout.slots - (self.tail & (self.layout.slots - 1))
     }
 
-    fn announce(&self, state: NodeState) {
+    fn announce(&mut self, state: NodeState) {
         self.word.store(
             NodeWord {
                 counter: self.tail,
@@ -272,6 +281,9 @@ impl Consumer {
             }
             .into(),
         );
+        if let Some(notify) = &mut self.notify {
+            notify.changed();
+        }
     }
 }
 

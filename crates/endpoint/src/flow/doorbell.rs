@@ -5,6 +5,12 @@ use rackweave_base::{Lkey, Qpn};
 use rackweave_verbs::{Operation, PostError, Segment, Verbs, WorkRequest};
 use rackweave_wire::fabric::ring::NODE_WORD;
 
+/// Is told of every change of a ring's node word, and decides when to ring.
+pub trait Notify: core::fmt::Debug + Send {
+    /// The end has stored its word.
+    fn changed(&mut self);
+}
+
 /// The doorbell of one ring.
 ///
 /// The message is the ring's node word as it is in memory when the NIC sends it. So a doorbell that

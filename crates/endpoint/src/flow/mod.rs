@@ -55,7 +55,7 @@ mod producer;
 mod wait;
 
 pub use consumer::{Consumer, Taken};
-pub use doorbell::Doorbell;
+pub use doorbell::{Doorbell, Notify};
 pub use partition::{ITEM_HEADER, Partitioner, Stores, hash_key};
 pub use producer::{Producer, PushError};
 pub use wait::wait_until;

@@ -1,6 +1,6 @@
 //! The producing end.
 
-use super::{Claim, RingError, RingLayout, WordCell, wait_until};
+use super::{Claim, Notify, RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_verbs::Progress;
@@ -24,6 +24,7 @@ pub struct Producer {
     /// The buffer for an item that [`Self::push_each`] passes to its caller.
     copy: Vec<u8>,
     claim: Option<Claim>,
+    notify: Option<Box<dyn Notify>>,
 }
 
 /// Why an item was not accepted.
@@ -71,6 +72,7 @@ impl Producer {
             streamed: false,
             copy: Vec::new(),
             claim: None,
+            notify: None,
         };
         if let Ok(word) = NodeWord::try_from(producer.word.load()) {
             producer.head = word.counter;
@@ -84,6 +86,13 @@ impl Producer {
     #[must_use]
     pub fn with_claim(mut self, claim: Claim) -> Self {
         self.claim = Some(claim);
+        self
+    }
+
+    /// Has `notify` told of every change of its word.
+    #[must_use]
+    pub fn with_notify(mut self, notify: Box<dyn Notify>) -> Self {
+        self.notify = Some(notify);
         self
     }
 
@@ -311,7 +320,7 @@ impl Producer {
         self.layout.slots - (self.head & (self.layout.slots - 1))
     }
 
-    fn announce(&self) {
+    fn announce(&mut self) {
         let state = if self.finished {
             NodeState::Finished
         } else {
@@ -324,6 +333,9 @@ impl Producer {
             }
             .into(),
         );
+        if let Some(notify) = &mut self.notify {
+            notify.changed();
+        }
     }
 
     /// Loads the switch's word. An invalid word counts as aborted.

@@ -132,7 +132,8 @@ impl Flows {
             thread: first,
             left: thread.threads,
         };
-        self.polled(pass, lane, producer.thread, news, wake);
+        let poll = (producer.ring.poll, lane.is_none());
+        self.polled(pass, poll, producer.thread, news, wake);
     }
 
     /// Handles a consumer's node word.
@@ -178,31 +179,38 @@ impl Flows {
             pass.mirror(FlowTask::CommitTail(thread));
         }
         let wake = FlowTask::Wake(thread);
-        self.polled(pass, lane, thread, moved == Mirror::Moved, wake);
+        let poll = (consumer.ring.poll, lane.is_none());
+        self.polled(pass, poll, thread, moved == Mirror::Moved, wake);
     }
 
     /// Schedules the next poll and wakes the threads concerned if there was a change. A doorbell
-    /// schedules none.
+    /// schedules none, but if it brings a change, the ring is not quiet any more.
     fn polled<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
-        lane: Option<LaneId>,
+        (lane, is_bell): (LaneId, bool),
         thread: ThreadId,
         news: bool,
         wake: FlowTask,
     ) {
-        if let Some(lane) = lane {
-            let polls = self
-                .registers
-                .quiet
-                .update(&mut pass.cursor, lane.index(), |quiet| {
-                    let polls = *quiet & !ASKED;
-                    *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
-                    *quiet
-                });
-            if let Some(thread) = self.threads.lookup(thread.index()) {
-                let interval = thread.interval_after(polls);
-                self.arm_poll(pass, lane, polls, interval);
+        let polls = self
+            .registers
+            .quiet
+            .update(&mut pass.cursor, lane.index(), |quiet| {
+                let (asked, polls) = (*quiet & ASKED, *quiet & !ASKED);
+                *quiet = match (is_bell, news) {
+                    (false, true) => 0,
+                    (false, false) => (polls + 1).min(QUIET_MAX),
+                    (true, true) => asked,
+                    (true, false) => *quiet,
+                };
+                *quiet & !ASKED
+            });
+        if let Some(thread) = self.threads.lookup(thread.index()) {
+            match is_bell {
+                false => self.arm_poll(pass, lane, polls, thread.interval_after(polls)),
+                true if news => pass.hasten(self.poll_key(lane), thread.poll_interval),
+                true => {}
             }
         }
         if news {

@@ -282,14 +282,27 @@ pub(crate) fn transfers(config: &RackConfig, kind: Kind) -> Choice<u8> {
     }
 }
 
+/// Whether ends of flows ring doorbells by themselves, if their flow leaves that open: when their
+/// ring changes after it was quiet.
+pub(crate) fn doorbells(kind: Kind) -> bool {
+    kind == Kind::Hosted
+}
+
 /// Maximum interval, in microseconds, between two polls of a ring that has not changed for long.
-pub(crate) fn poll_interval_max_us(config: &RackConfig, kind: Kind) -> Choice<u64> {
+pub(crate) fn poll_interval_max_us(
+    config: &RackConfig,
+    kind: Kind,
+    doorbells: bool,
+) -> Choice<u64> {
     let least = config.flow.poll_interval_us;
     match (config.flow.poll_interval_max_us, kind) {
         (0, Kind::Simulated) => Choice::new(
             least.max(200),
             "polls cost a simulated switch nothing but bandwidth",
         ),
+        (0, Kind::Hosted) if doorbells => {
+            Choice::new(least.max(200_000), "nodes ring doorbells after a silence")
+        }
         (0, _) => Choice::new(least.max(4000), "an idle rack is to sleep"),
         (micros, _) => Choice::new(micros, "flow.poll_interval_max_us says so"),
     }

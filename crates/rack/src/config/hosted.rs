@@ -101,7 +101,7 @@ impl Default for HostedSection {
             vni: 7471,
             authenticate: None,
             direct: true,
-            heartbeat_ms: 200,
+            heartbeat_ms: 250,
             dead_after_ms: 2000,
             etcd: Vec::new(),
             lease_ms: 2000,

@@ -1,6 +1,7 @@
 //! The builder of flows.
 
 use super::Flow;
+use crate::config::choices;
 use crate::{Node, Rack, RackConfig, RackError, build};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape, FlowSpec, LossPolicy};
@@ -63,7 +64,7 @@ pub struct FlowBuilder {
     ring_bytes: u32,
     weight: Option<u32>,
     on_loss: LossPolicy,
-    doorbells: bool,
+    doorbells: Option<bool>,
 }
 
 impl FlowBuilder {
@@ -83,7 +84,7 @@ impl FlowBuilder {
             ring_bytes: RING_BYTES,
             weight: None,
             on_loss: LossPolicy::Abort,
-            doorbells: false,
+            doorbells: None,
         }
     }
 
@@ -130,9 +131,10 @@ impl FlowBuilder {
         self
     }
 
-    /// Whether nodes get queue pairs to ring doorbells with, so that the switch need not poll.
+    /// Whether nodes get queue pairs to ring doorbells with, so that the switch need not poll. On
+    /// racks of processes that is the default, and ends ring by themselves after a silence.
     pub fn doorbells(mut self, doorbells: bool) -> Self {
-        self.doorbells = doorbells;
+        self.doorbells = Some(doorbells);
         self
     }
 
@@ -143,19 +145,20 @@ impl FlowBuilder {
     pub fn spec(self) -> Result<FlowSpec, FlowError> {
         let nodes = self.nodes.map_err(|e| FlowError::NoNode(e.to_string()));
         let [producers, consumers] = nodes?;
+        let kind = self.rack.backend().kind();
+        let doorbells = self.doorbells.unwrap_or(choices::doorbells(kind));
         let spec = build::flow_spec(
             self.rack.config(),
-            self.rack.backend().kind(),
+            kind,
             &producers,
             &consumers,
-            self.item_bytes,
-            self.ring_bytes,
+            (self.item_bytes, self.ring_bytes),
+            doorbells,
         );
         Ok(FlowSpec {
             shape: self.shape,
             weight: self.weight,
             on_loss: self.on_loss,
-            doorbells: self.doorbells,
             ..spec
         })
     }

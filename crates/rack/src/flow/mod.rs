@@ -1,10 +1,13 @@
 //! A flow and its ends at the nodes that are here.
 
+mod bell;
 mod builder;
 
 pub use builder::{FlowBuilder, NodeRef};
 
-use crate::{Rack, RackError};
+use crate::config::choices;
+use crate::{Node, Rack, RackError};
+use bell::AfterSilence;
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, NodeId};
 use rackweave_controller::ask::{
@@ -14,7 +17,9 @@ use rackweave_controller::ask::{
 use rackweave_controller::{
     AbortReason, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Loss, NameError, Named, Ring,
 };
-use rackweave_endpoint::flow::{Claim, Consumer, Doorbell, Producer, RingError, RingLayout};
+use rackweave_endpoint::flow::{
+    Claim, Consumer, Doorbell, Notify, Producer, RingError, RingLayout,
+};
 use std::sync::Arc;
 
 /// A flow. Members keep their numbers; new members get the next number.
@@ -40,6 +45,8 @@ struct LocalRing {
     block: Block,
     layout: RingLayout,
     bell: Option<Doorbell>,
+    /// Who rings it, if its end does so by itself.
+    ringer: Option<Node>,
     /// Whether its end has been taken.
     is_taken: Arc<AtomicBool>,
 }
@@ -49,6 +56,7 @@ impl LocalRing {
     /// meanwhile.
     fn new(rack: &Rack, ring: &Ring) -> Option<Self> {
         let region = &ring.region;
+        let rings = choices::doorbells(rack.backend().kind());
         Some(Self {
             block: rack.backend().block(ring.node, region.rkey)?,
             layout: RingLayout {
@@ -59,8 +67,14 @@ impl LocalRing {
             bell: ring
                 .bell
                 .map(|bell| Doorbell::new(bell.qpn, region.address, region.lkey)),
+            ringer: rack.node_here(ring.node).filter(|_| rings),
             is_taken: Arc::default(),
         })
+    }
+
+    fn notify(&self) -> Option<Box<dyn Notify>> {
+        let notify = AfterSilence::new(self.ringer.clone()?, self.bell?);
+        Some(Box::new(notify))
     }
 
     fn claim(&self) -> Result<Claim, FlowError> {
@@ -68,7 +82,19 @@ impl LocalRing {
     }
 
     fn producer(&self) -> Result<Producer, FlowError> {
-        Producer::new(&self.block, self.layout).map_err(bad_ring)
+        let producer = Producer::new(&self.block, self.layout).map_err(bad_ring)?;
+        Ok(match self.notify() {
+            Some(notify) => producer.with_notify(notify),
+            None => producer,
+        })
+    }
+
+    fn consumer(&self) -> Result<Consumer, FlowError> {
+        let consumer = Consumer::new(&self.block, self.layout).map_err(bad_ring)?;
+        Ok(match self.notify() {
+            Some(notify) => consumer.with_notify(notify),
+            None => consumer,
+        })
     }
 }
 
@@ -220,8 +246,7 @@ impl Flow {
     /// # Errors
     /// If there is no such consumer, or it is at a node that is not here.
     pub(crate) fn consumer_view(&self, index: usize) -> Result<Consumer, FlowError> {
-        let ring = at(&self.consumers, index)?;
-        Consumer::new(&ring.block, ring.layout).map_err(bad_ring)
+        at(&self.consumers, index)?.consumer()
     }
 
     /// As [`Flow::consumer_view`].

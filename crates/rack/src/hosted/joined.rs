@@ -386,6 +386,7 @@ impl Drop for JoinedRack {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for joined in self.nodes.iter_mut().flatten() {
+            joined.process.close_further();
             joined.services.join();
             if let Some(thread) = joined.thread.take() {
                 // It has ended by a panic, which was reported, or leaves the rack now.

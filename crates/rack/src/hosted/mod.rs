@@ -48,6 +48,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How often a thread that waits for something else checks whether to stop. Where a stop should
+/// not take so long, it wakes the thread.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// The name in the key of operators.
 pub const OPERATOR_NAME: &str = "operator";
 

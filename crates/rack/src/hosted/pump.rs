@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration as Time;
 
-/// Maximum sleep of the driver thread, so that it notices a stop request.
-const SLEEP_MAX: Time = Time::from_millis(50);
+/// Maximum sleep of the driver thread. Whatever needs it wakes it; the limit bounds the damage of a
+/// peer that does not.
+const SLEEP_MAX: Time = Time::from_millis(500);
 
 /// Interval at which links without a descriptor to sleep on are polled.
 const BLIND_MAX: Time = Time::from_millis(1);
@@ -21,9 +22,14 @@ const BLIND_MAX: Time = Time::from_millis(1);
 /// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
 const VISIT: Time = Time::from_micros(200);
 
-/// How long the driver thread stays awake after something has moved: a peer that answers takes some
-/// microseconds, and to fall asleep and be woken takes tens.
+/// How long the driver thread stays awake after something has moved while traffic flows: a peer that
+/// answers takes some microseconds, and to fall asleep and be woken takes tens.
 const AWAKE: Duration = Duration::from_micros(50);
+
+/// Traffic flows when the thread was woken this often in a row, each time within this time after
+/// something had moved. A poll of a ring in which nothing flows wakes it fewer times.
+const WAKES: u32 = 4;
+const FLOWING: Duration = Duration::from_millis(2);
 
 /// A machine with links.
 pub(super) trait LinkedMachine: Send {
@@ -147,18 +153,14 @@ impl<S: LinkedMachine> Pump<S> {
     }
 
     /// Sleeps until a link has packets, something is due, work is posted, or `limit` expires.
-    fn sleep(&self, limit: Time) {
+    /// Returns false without sleeping if there is something to do.
+    fn sleep(&self, limit: Time) -> bool {
         let wakers = self
             .wakers
             .lock()
             .expect("no holder of this lock panics")
             .clone();
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let may_sleep = match self.place.try_lock() {
-            Some(mut linked) => linked.links().iter_mut().all(|link| link.prepare_sleep()),
-            // Another thread is driving it, and will see what arrives.
-            None => false,
-        };
+        let may_sleep = self.begin_sleep();
         if may_sleep {
             let limit = if wakers.blind {
                 limit.min(BLIND_MAX)
@@ -172,21 +174,53 @@ impl<S: LinkedMachine> Pump<S> {
                 // Without descriptors to sleep on, only the time can be limited.
                 std::thread::sleep(span.min(BLIND_MAX));
             }
-        }
-        if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            for link in self.place.lock().links() {
-                link.end_sleep();
-            }
-            let _ = rustix::io::read(&self.kick, &mut [0u8; 8]);
-        }
-        if !may_sleep {
+            self.end_sleep();
+        } else {
             std::thread::yield_now();
+        }
+        may_sleep
+    }
+
+    /// Announces that this thread is about to sleep. Returns false if there is something to do, or
+    /// another thread drives the machine and sees what arrives.
+    ///
+    /// All that concerns sleeping threads happens while the machine is locked. So no thread that
+    /// wakes undoes what another has just announced, and work that was posted before is found here.
+    fn begin_sleep(&self) -> bool {
+        let Some(mut linked) = self.place.try_lock() else {
+            return false;
+        };
+        let moved = linked.run(self.now());
+        self.place.note_deadline(linked.deadline());
+        let is_idle = moved == 0 && !self.stop.load(Ordering::Relaxed);
+        let may_sleep = is_idle && linked.links().iter_mut().all(|link| link.prepare_sleep());
+        if may_sleep {
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+        } else if self.sleepers.load(Ordering::SeqCst) == 0 {
+            linked.links().iter_mut().for_each(|link| link.end_sleep());
+        }
+        may_sleep
+    }
+
+    /// Announces that this thread is awake again.
+    fn end_sleep(&self) {
+        let mut linked = self.place.lock();
+        if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            linked.links().iter_mut().for_each(|link| link.end_sleep());
+            // What the kick was for is found by the next thread that is about to sleep.
+            let _ = rustix::io::read(&self.kick, &mut [0u8; 8]);
         }
     }
 
     /// Drives the machine until [`Pump::stop`].
     pub fn run(&self) {
+        self.run_within(SLEEP_MAX);
+    }
+
+    /// Drives the machine until [`Pump::stop`], and sleeps for up to `limit` at a time.
+    fn run_within(&self, limit: Time) {
         let mut awake_until = Instant::ZERO;
+        let (mut moved_at, mut slept, mut wakes) = (Instant::ZERO, false, 0u32);
         while !self.stop.load(Ordering::Relaxed) {
             let now = self.now();
             let visited = self.visited.load(Ordering::Relaxed);
@@ -194,11 +228,18 @@ impl<S: LinkedMachine> Pump<S> {
             if since < VISIT.as_nanos() as u64 {
                 std::thread::sleep(VISIT);
             } else if self.turn() {
-                awake_until = now + AWAKE;
+                if core::mem::take(&mut slept) {
+                    let flows = now < moved_at + FLOWING;
+                    wakes = if flows { wakes.saturating_add(1) } else { 0 };
+                }
+                moved_at = now;
+                if wakes >= WAKES {
+                    awake_until = now + AWAKE;
+                }
             } else if !self.credit.stay_awake() {
                 match now < awake_until {
                     true => std::thread::yield_now(),
-                    false => self.sleep(SLEEP_MAX),
+                    false => slept |= self.sleep(limit),
                 }
             }
         }
@@ -223,3 +264,6 @@ impl<S: LinkedMachine> Progress for Pump<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

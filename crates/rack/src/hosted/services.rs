@@ -3,9 +3,9 @@
 //! The controller passes requests on over a connection of their own, and a thread answers them one
 //! after the other. So a service may ask the controller while it answers.
 
-use super::HostedError;
 use super::again::Dialer;
 use super::messages::{PURPOSE_SERVER, ServiceCall};
+use super::{HostedError, LOOK_EVERY};
 use crate::{NamedService, ProcessError};
 use core::sync::atomic::Ordering;
 use rackweave_control::Connection;
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as Time;
 
-/// How often the thread checks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(50);
+/// Interval between two attempts to connect.
+const RETRY_AFTER: Time = Time::from_millis(50);
 
 type ByName = BTreeMap<String, Arc<NamedService>>;
 
@@ -73,7 +73,7 @@ impl Services {
         held(&self.by_name).remove(name);
     }
 
-    /// Waits for the thread to end, after `stop` was set.
+    /// Waits for the thread to end, after `stop` was set and its connection closed.
     pub fn join(&self) {
         let thread = held(&self.thread).take();
         // The last user of the rack may have been a service that was answering.
@@ -97,7 +97,7 @@ impl Serving {
             let Some(open) = &mut connection else {
                 match self.dial_again() {
                     Ok(again) => connection = Some(again),
-                    Err(_) => std::thread::sleep(LOOK_EVERY),
+                    Err(_) => std::thread::sleep(RETRY_AFTER),
                 }
                 continue;
             };

@@ -29,7 +29,7 @@ impl NodeProcess {
         std::thread::scope(|scope| {
             let has_left = has_ended.clone();
             // It leaves the rack's services before the node leaves the rack.
-            scope.spawn(move || {
+            let serving = scope.spawn(move || {
                 let ends = || stop.load(Ordering::Relaxed) || has_left.load(Ordering::Relaxed);
                 abort_on_panic(|| serve(&rack, has_joined, &ends));
             });
@@ -40,6 +40,7 @@ impl NodeProcess {
             let result = process.run(stop, &note);
             // Nobody admits what the thread may be dialling any more.
             has_ended.store(true, Ordering::Relaxed);
+            serving.thread().unpark();
             result
         })
     }

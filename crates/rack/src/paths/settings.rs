@@ -14,7 +14,7 @@ pub(super) fn describe(config: &RackConfig, kind: Kind, paths: &mut Vec<Path>) {
     setting("flow.batch_bytes", Choice::new(value.into(), why));
     let Choice { value, why } = choices::transfers(config, kind);
     setting("flow.transfers", Choice::new(value.into(), why));
-    let poll = choices::poll_interval_max_us(config, kind);
+    let poll = choices::poll_interval_max_us(config, kind, choices::doorbells(kind));
     setting("flow.poll_interval_max_us", poll);
 }
 

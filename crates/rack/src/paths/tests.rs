@@ -207,9 +207,13 @@ fn values_that_are_left_open() {
             c.flow.batch_bytes = 77
         }),
         ("flow.transfers", ["2", "4", "4"], |c| c.flow.transfers = 1),
-        ("flow.poll_interval_max_us", ["4000", "200", "4000"], |c| {
-            c.flow.poll_interval_max_us = 77;
-        }),
+        (
+            "flow.poll_interval_max_us",
+            ["4000", "200", "200000"],
+            |c| {
+                c.flow.poll_interval_max_us = 77;
+            },
+        ),
     ];
     for (name, values, set) in settings {
         for (kind, value) in [EMBEDDED, SIMULATED, HOSTED].into_iter().zip(values) {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Interval between two looks for users that are gone.
@@ -105,6 +106,8 @@ pub(super) struct Agents {
     leases: Mutex<BTreeMap<&'static str, Leases>>,
     /// Whether a thread serves what other processes make here.
     serves_others: AtomicBool,
+    /// That thread.
+    server: Mutex<Option<Thread>>,
 }
 
 /// Users whose name is unknown.
@@ -172,6 +175,11 @@ impl Rack {
         Some(found.is_some())
     }
 
+    /// Has a thread woken when another process has made or removed something here.
+    pub(crate) fn wake_for_others(&self, server: Thread) {
+        *held(&self.0.agents.server) = Some(server);
+    }
+
     /// Has other processes reach the agent of a kind at the nodes of this one.
     ///
     /// # Errors
@@ -191,6 +199,9 @@ impl Rack {
                 let asked: Addressed<A::Request> =
                     serde_json::from_value(body).map_err(|error| error.to_string())?;
                 let reply = rack.agent::<A>().act(&rack, &asked.user, asked.request);
+                if let Some(server) = &*held(&rack.0.agents.server) {
+                    server.unpark();
+                }
                 let reply = reply.map_err(|error| error.to_string())?;
                 serde_json::to_value(reply).map_err(|error| error.to_string())
             };

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether there is something to serve, if there is nothing.
-const IDLE: Duration = Duration::from_millis(50);
+/// How often the thread looks whether to end, if there is nothing to serve.
+const IDLE: Duration = Duration::from_millis(250);
 
 /// A thread that serves other processes, until this is dropped.
 #[derive(Debug)]
@@ -110,6 +110,7 @@ impl Everything {
 /// Serves other processes until it ends.
 pub(crate) fn serve(rack: &Rack, ends: &dyn Fn() -> bool) {
     let node = rack.any_node();
+    rack.wake_for_others(std::thread::current());
     let mut all = Everything::of(rack);
     let (mut idle_rounds, mut looked) = (0u32, Instant::now());
     while !ends() {

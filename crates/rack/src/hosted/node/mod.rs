@@ -192,6 +192,12 @@ impl NodeProcess {
         }
     }
 
+    /// Closes its further connections: a thread that waits for a message on one looks whether to
+    /// stop.
+    pub(super) fn close_further(&self) {
+        self.core.further.close();
+    }
+
     /// Its number.
     pub(super) fn node(&self) -> NodeId {
         self.core.id

@@ -3,6 +3,7 @@
 use super::cables::CableMaker;
 use super::shared::{NodeCore, NodeMachine};
 use crate::config::HostedSection;
+use crate::hosted::LOOK_EVERY;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::Qpn;
@@ -30,9 +31,6 @@ pub(in crate::hosted) fn controller_patience(hosted: &HostedSection) -> Time {
         false => dead_after + hosted.lease(),
     }
 }
-
-/// How often a thread that waits for a request checks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(50);
 
 /// A node that serves its controller.
 pub(super) struct Serving<'a> {
@@ -63,6 +61,7 @@ impl<'a> Serving<'a> {
         stop: &AtomicBool,
     ) -> Option<String> {
         let (dead_after, silent_max) = (hosted.dead_after(), controller_patience(hosted));
+        let look_every = LOOK_EVERY.min(dead_after / 4);
         let mut heard = Instant::now();
         let mut stopped_at = None;
         loop {
@@ -74,7 +73,7 @@ impl<'a> Serving<'a> {
                 }
             }
             self.core.keep_house();
-            let request = match connection.receive::<NodeRequest>(LOOK_EVERY) {
+            let request = match connection.receive::<NodeRequest>(look_every) {
                 Ok(Some(request)) => request,
                 Ok(None) if heard.elapsed() > silent_max => {
                     let silence = silent_max.as_millis();
@@ -87,7 +86,7 @@ impl<'a> Serving<'a> {
             };
             heard = Instant::now();
             let farewell = matches!(request, NodeRequest::Farewell);
-            let leaving = stopped_at.is_some() && matches!(request, NodeRequest::Ping);
+            let leaving = stop.load(Ordering::Relaxed) && matches!(request, NodeRequest::Ping);
             let reply = match request {
                 NodeRequest::Ping => NodeReply::Pong {
                     leaving,

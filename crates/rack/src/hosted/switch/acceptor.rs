@@ -11,22 +11,24 @@ use crate::hosted::messages::{
     PURPOSE_SERVER,
 };
 use crate::hosted::ports::{self, NodePlacement};
-use crate::hosted::{OPERATOR_NAME, abort_on_panic};
+use crate::hosted::{LOOK_EVERY, OPERATOR_NAME, abort_on_panic};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{KeyRng, NodeId};
 use rackweave_control::{Connection, Hello, Incoming, Listener, Pending};
 use rackweave_link::shared_memory::handover;
 use rackweave_link::udp::SealKeys;
-use rackweave_link::{Link, rdma_mtu};
+use rackweave_link::{Link, rdma_mtu, wait};
 use rackweave_verbs::Mtu;
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::Scope;
 use std::time::{Duration as Time, Instant};
 
-/// How often the acceptor checks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(50);
+/// How often the acceptor checks whether to stop; it wakes the other threads of the process.
+const STOP_LOOK_EVERY: Time = Time::from_millis(100);
 
 /// Time limit for a connection to authenticate itself.
 const HANDSHAKE_LIMIT: Time = Time::from_secs(2);
@@ -57,13 +59,13 @@ impl Acceptor<'_> {
     /// Admits processes until `stop`.
     pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) && !self.core.is_stopped() {
-            match self.listener.accept(LOOK_EVERY) {
+            match self.listener.accept(STOP_LOOK_EVERY) {
                 Ok(Some(incoming)) => {
                     scope.spawn(move || abort_on_panic(|| self.meet(incoming)));
                 }
                 Ok(None) => {}
                 // Too many open files, for example: it may pass.
-                Err(_) => std::thread::sleep(LOOK_EVERY),
+                Err(_) => std::thread::sleep(STOP_LOOK_EVERY),
             }
         }
     }
@@ -76,7 +78,11 @@ impl Acceptor<'_> {
                 Ok((channel, _)) => {
                     scope.spawn(move || abort_on_panic(|| self.take_handover(channel)));
                 }
-                Err(_) => std::thread::sleep(Time::from_millis(5)),
+                // Nobody connects, or there are too many open files.
+                Err(error) => match error.kind() == ErrorKind::WouldBlock {
+                    true => drop(wait::sleep(&[self.handovers.as_fd()], LOOK_EVERY)),
+                    false => std::thread::sleep(STOP_LOOK_EVERY),
+                },
             }
         }
     }

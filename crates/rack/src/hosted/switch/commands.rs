@@ -214,8 +214,8 @@ impl SwitchCore {
             Kind::Hosted,
             producers,
             consumers,
-            item_size,
-            ring_bytes,
+            (item_size, ring_bytes),
+            false,
         );
         let nodes = [producers, consumers].concat();
         if let Some(&absent) = nodes.iter().find(|&&node| self.member(node).is_none()) {

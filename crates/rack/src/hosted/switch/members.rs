@@ -44,8 +44,8 @@ pub(in crate::hosted) struct Member {
     pub(super) handing: Mutex<()>,
     /// The connection on which its services are asked.
     services: Mutex<Option<Connection>>,
-    /// Closes that connection, also while a reply is awaited.
-    services_closer: Mutex<Option<Closer>>,
+    /// Close its other connections, also while a reply is awaited.
+    closers: Mutex<Vec<Closer>>,
     /// Why it gets no more requests, if that is so.
     cause: OnceLock<String>,
 }
@@ -96,7 +96,7 @@ impl Member {
             given: Mutex::default(),
             handing: Mutex::default(),
             services: Mutex::new(None),
-            services_closer: Mutex::new(None),
+            closers: Mutex::default(),
             cause: OnceLock::new(),
         }
     }
@@ -144,12 +144,7 @@ impl Member {
 
     /// Takes the connection on which its services are asked from now on.
     pub fn serve_on(&self, connection: Connection) {
-        let mut closer = self.services_closer.lock().expect("no holder panics");
-        *closer = Some(connection.closer());
-        drop(closer);
-        if !self.is_alive() {
-            self.cut();
-        }
+        self.close_with_it(&connection);
         *self.services.lock().expect("no holder panics") = Some(connection);
     }
 
@@ -211,9 +206,18 @@ impl Member {
     pub fn cut(&self) {
         self.alive.store(false, Ordering::Relaxed);
         self.closer.close();
-        let services = self.services_closer.lock().expect("no holder panics");
-        if let Some(services) = &*services {
-            services.close();
+        let closers = self.closers.lock().expect("no holder panics");
+        closers.iter().for_each(Closer::close);
+    }
+
+    /// Has another connection of the node end when this one does.
+    pub fn close_with_it(&self, connection: &Connection) {
+        let mut closers = self.closers.lock().expect("no holder panics");
+        closers.retain(|closer| !closer.is_gone());
+        closers.push(connection.closer());
+        drop(closers);
+        if !self.is_alive() {
+            self.cut();
         }
     }
 }

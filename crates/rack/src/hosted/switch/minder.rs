@@ -2,6 +2,7 @@
 //! waits for a member delays no other; services are handled by one thread.
 
 use super::{SwitchCore, abort_on_panic};
+use crate::hosted::LOOK_EVERY;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rackweave_controller::FlowId;
 use rackweave_programs::Digest;
@@ -9,10 +10,6 @@ use rackweave_programs::flows::FlowDigest;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
-use std::time::Duration as Time;
-
-/// How often the minder checks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(50);
 
 /// Maximum threads that handle flows at a time, for one cause. If so many flows wait for members,
 /// further flows wait for them.

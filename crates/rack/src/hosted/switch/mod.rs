@@ -295,6 +295,9 @@ impl SwitchProcess {
             abort_on_panic(|| acceptor.run(scope, stop));
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();
+            core.news.tell();
+            core.introductions.note_change();
+            let _ = rustix::net::shutdown(&self.handovers, rustix::net::Shutdown::Both);
         });
         // The lock is still held, so it is no other switch's.
         let _ = std::fs::remove_file(core.runtime.handover(core.place.socket));

@@ -2,6 +2,7 @@
 
 use super::site::Asking;
 use super::{Member, SwitchCore};
+use crate::hosted::LOOK_EVERY;
 use crate::hosted::messages::{MemberReply, MemberRequest, NodeReply, NodeRequest, ServiceCall};
 use crate::statistics::RackStatistics;
 use rackweave_base::NodeId;
@@ -12,10 +13,6 @@ use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration as Time;
-
-/// How often a thread that waits for a request checks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(100);
 
 /// What a node has made and not removed. It goes when the node does.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -46,6 +43,7 @@ impl Estate {
 impl SwitchCore {
     /// Serves a node until it leaves the rack.
     pub(super) fn serve_member(&self, member: &Member, mut connection: Connection) {
+        member.close_with_it(&connection);
         while !self.is_stopped() && member.is_alive() {
             let reply = match connection.receive::<MemberRequest>(LOOK_EVERY) {
                 Ok(Some(MemberRequest::Ask(request))) => {
