@@ -22,8 +22,8 @@ const BLIND_MAX: Time = Time::from_millis(1);
 /// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
 const VISIT: Time = Time::from_micros(200);
 
-/// How long the driver thread stays awake after something has moved while traffic flows: a peer that
-/// answers takes some microseconds, and to fall asleep and be woken takes tens.
+/// How long the driver thread stays awake after something has moved while traffic flows: a peer
+/// that answers takes some microseconds, and to fall asleep and be woken takes tens.
 const AWAKE: Duration = Duration::from_micros(50);
 
 /// Traffic flows when the thread was woken this often in a row, each time within this time after
