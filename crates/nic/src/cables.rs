@@ -1,9 +1,11 @@
 //! Direct cables to peers, beside the one to the switch.
 //!
 //! The packets of a queue pair take the direct cable to its peer if there is one, unless a program
-//! of the switch has to see them ([`Verbs::keep_to_switch`]). A requester changes to another cable
-//! only while no request of its own is outstanding, and a responder uses the cable of the last
-//! request: packets of one direction do not overtake each other.
+//! of the switch has to see them ([`Verbs::keep_to_switch`]). The NICs at both ends of a direct
+//! cable resolve references into each other's memory, so READ responses on it refer to the region,
+//! and a requester sends nothing that may change memory while it waits for them. A requester
+//! changes to another cable only while no request of its own is outstanding, and a responder uses
+//! the cable of the last request: packets of one direction do not overtake each other.
 //!
 //! [`Verbs::keep_to_switch`]: rackweave_verbs::Verbs::keep_to_switch
 

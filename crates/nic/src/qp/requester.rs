@@ -201,14 +201,18 @@ impl Qp {
         }
     }
 
-    /// Whether the limits on READs and on PSNs, and the fence, allow the entry's next packet.
+    /// Whether the limits on READs and on PSNs, and the fence, allow the entry's next packet. On a
+    /// direct cable every request that may change memory has a fence: responses of READs refer to
+    /// the memory there, and take its bytes only when they arrive.
     #[inline]
     fn may_send(&self, entry: &SendEntry) -> bool {
         let requester = &self.requester;
         if requester.broken.is_some() {
             return false;
         }
-        if requester.cursor_packet == 0 && entry.request.fence && requester.reads_in_flight > 0 {
+        let changes = requester.cable != CableId::SWITCH && entry.kind != Kind::Read;
+        let is_fenced = entry.request.fence || changes;
+        if requester.cursor_packet == 0 && is_fenced && requester.reads_in_flight > 0 {
             return false;
         }
         let limit = u32::from(requester.side.reads_in_flight_max);

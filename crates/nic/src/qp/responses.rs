@@ -8,8 +8,8 @@ use super::reads::{Asked, Resource, Stream};
 use super::responder::Answer;
 use super::segments::{SegmentError, copy_inline};
 use super::{Emission, Qp};
-use crate::DropReason;
 use crate::shared::Core;
+use crate::{CableId, DropReason};
 use rackweave_base::packet::INLINE_MAX;
 use rackweave_base::{BlockRef, Packet, Payload, Psn};
 use rackweave_verbs::Access;
@@ -114,7 +114,11 @@ impl Qp {
     fn read_payload(&self, core: &Core, stream: &Stream) -> Result<Payload, SegmentError> {
         let mtu = self.connection.mtu.bytes();
         let mut len = stream.left.min(mtu);
-        if self.responder.by_reference && !stream.at_start {
+        let responder = &self.responder;
+        // A peer at a direct cable sends nothing behind a READ that may change the bytes.
+        let is_direct = responder.cable != CableId::SWITCH && responder.held.is_empty();
+        let by_reference = responder.by_reference || is_direct;
+        if by_reference && !stream.at_start {
             // The last fragment, which has another opcode, is not part of a train.
             let middles = stream.left.saturating_sub(1) / mtu;
             len = len.max(middles.min(core.config.train_max) * mtu);
@@ -129,9 +133,7 @@ impl Qp {
             .map_err(|_| SegmentError::Protection)?;
         if len as usize <= INLINE_MAX {
             copy_inline(core, source)
-        } else if self.responder.by_reference
-            || core.reads_deferred && self.responder.held.is_empty()
-        {
+        } else if by_reference || core.reads_deferred && responder.held.is_empty() {
             Ok(Payload::Region(source))
         } else {
             copy_pooled(core, source)

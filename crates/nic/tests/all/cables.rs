@@ -1,7 +1,7 @@
 //! Direct cables beside the one to the switch.
 
 use crate::common::*;
-use rackweave_base::Packet;
+use rackweave_base::{Packet, Payload};
 use rackweave_nic::CableId;
 use rackweave_verbs::CompletionStatus::Success;
 use rackweave_verbs::Verbs;
@@ -128,6 +128,70 @@ fn what_was_on_a_cable_that_is_cut_is_resent_by_way_of_the_switch() {
     pair.a.nic.handle_timeout(now);
     assert_eq!(exchange(&mut pair), [(A, SWITCH), (B, SWITCH)]);
     assert_eq!(pair.a.statuses(), [(1, Success)]);
+}
+
+/// As between processes that share memory: a response takes its bytes when it arrives, so what may
+/// change them is not sent before.
+#[test]
+fn nothing_that_changes_memory_is_sent_behind_a_read_by_reference() {
+    let mut pair = cabled();
+    let old = pattern(20_000, 1);
+    pair.b.block.write(0, &old);
+    let region = pair.b.region.clone();
+    pair.b.post_receive(9, 0, 100);
+    pair.a.post(1, read_from(&region, 0), 100_000, 20_000);
+    pair.a.post(2, read_from(&region, 8), 200_000, 8);
+    pair.a.post(3, SEND, 0, 100);
+    write(&mut pair, 4, 20_000);
+    let requests: Vec<_> = core::iter::from_fn(|| next(&mut pair, A)).collect();
+    assert_eq!(requests.len(), 2, "the READs");
+    for request in requests {
+        deliver(&mut pair, B, request);
+    }
+    let responses: Vec<_> = core::iter::from_fn(|| next(&mut pair, B)).collect();
+    let long = responses.iter().filter(|(_, it)| it.payload.len() > 8);
+    for (cable, response) in long {
+        assert_eq!(*cable, DIRECT);
+        assert!(
+            matches!(response.payload, Payload::Region(_)),
+            "{response:?}"
+        );
+    }
+    for response in responses {
+        assert!(next(&mut pair, A).is_none(), "a READ is not answered yet");
+        deliver(&mut pair, A, response);
+    }
+    exchange(&mut pair);
+    assert_eq!(pair.a.bytes(100_000, 20_000), old);
+    assert_eq!(pair.a.bytes(200_000, 8), old[8..16]);
+    assert_eq!(pair.b.bytes(0, 20_000), [0; 20_000]);
+    assert_eq!(pair.a.statuses(), [1, 2, 3, 4].map(|id| (id, Success)));
+}
+
+/// By way of the switch the bytes are taken when the response is made.
+#[test]
+fn a_read_that_goes_by_way_of_the_switch_again_is_copied() {
+    let mut pair = cabled();
+    pair.b.block.write(0, &pattern(3000, 1));
+    let region = pair.b.region.clone();
+    pair.a.post(1, read_from(&region, 0), 100_000, 3000);
+    let request = next(&mut pair, A).unwrap();
+    deliver(&mut pair, B, request);
+    for nic in [&mut pair.a.nic, &mut pair.b.nic] {
+        nic.set_cable(DIRECT, None);
+    }
+    write(&mut pair, 2, 3000);
+    while let Some((cable, response)) = next(&mut pair, B) {
+        assert_eq!(cable, SWITCH);
+        assert!(
+            matches!(response.payload, Payload::Pooled(_)),
+            "{response:?}"
+        );
+        deliver(&mut pair, A, (cable, response));
+    }
+    exchange(&mut pair);
+    assert_eq!(pair.a.bytes(100_000, 3000), pattern(3000, 1));
+    assert_eq!(pair.a.statuses(), [(1, Success), (2, Success)]);
 }
 
 #[test]

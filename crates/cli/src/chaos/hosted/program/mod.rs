@@ -10,9 +10,10 @@ mod pages;
 mod sequencer;
 
 use super::journal::{Event, Fault, Journal, Life, System, now};
-use super::plan::PROGRAMS;
+use super::plan::{DEAD_AFTER_MS, PROGRAMS};
 use crate::globals::Globals;
 use crate::hosted::args::LeashArgs;
+use crate::hosted::processes;
 use crate::outcome::{CliError, Verdict};
 use clap::Args;
 use rackweave_base::{Instant, NodeId, Rng};
@@ -32,8 +33,11 @@ pub const TRY_AGAIN: i32 = 75;
 /// How long the last piece of work may take, with everything repaired.
 pub const LAST_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long threads may take to end after standard input has closed. Calls may take longer.
-const END_LIMIT: Duration = Duration::from_secs(2);
+/// How long threads may take to end after standard input has closed. Calls may take longer. To
+/// leave a rack without a controller takes as long as that takes to count as dead; and the process
+/// is to end within [`processes::END_LIMIT`].
+const END_LIMIT: Duration =
+    Duration::from_millis(processes::END_LIMIT.as_millis() as u64 - DEAD_AFTER_MS - 500);
 
 /// Pause before another attempt at what has failed.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
