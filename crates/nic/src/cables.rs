@@ -100,6 +100,10 @@ impl Nic {
         }
         peers[at] = peer;
         for qp in self.qps.iter_mut() {
+            // With requests always outstanding it would never change to the new cable.
+            if Some(qp.connection.peer_ip) == peer && qp.requester.outstanding() > 0 {
+                qp.requester.changes_cable = true;
+            }
             for used in [&mut qp.requester.cable, &mut qp.responder.cable] {
                 if *used == cable {
                     *used = CableId::SWITCH;

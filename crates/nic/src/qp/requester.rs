@@ -49,6 +49,9 @@ pub(crate) struct Requester {
     pub(crate) draining: bool,
     /// The cable that its requests take.
     pub(crate) cable: CableId,
+    /// Whether requests that have no PSN yet wait until nothing is outstanding, to take another
+    /// cable.
+    pub(crate) changes_cable: bool,
 }
 
 impl Requester {
@@ -85,6 +88,7 @@ impl Requester {
             broken: None,
             draining: false,
             cable: CableId::SWITCH,
+            changes_cable: false,
         }
     }
 
@@ -149,6 +153,9 @@ impl Qp {
         let queue = &mut requester.queue;
         let number = queue.cursor;
         if number == queue.started {
+            if requester.changes_cable && !self.keeps_to_switch {
+                return Emission::Idle;
+            }
             assert_eq!(
                 requester.next, requester.end,
                 "what has PSNs is sent before what has none"
@@ -197,6 +204,7 @@ impl Qp {
     pub(super) fn choose_cable(&mut self, core: &mut Core) {
         let is_free = self.requester.outstanding() == 0 && !self.keeps_to_switch;
         if is_free && self.may_request(core) {
+            self.requester.changes_cable = false;
             self.requester.cable = core.cables.towards(self.connection.peer_ip);
         }
     }

@@ -109,6 +109,27 @@ fn a_requester_changes_its_cable_only_while_nothing_is_outstanding() {
 }
 
 #[test]
+fn a_requester_that_never_pauses_changes_its_cable() {
+    let mut pair = Pair::new();
+    let ips = [pair.a.config.ip, pair.b.config.ip];
+    pair.a.nic.allow_direct_cables();
+    write(&mut pair, 1, 8);
+    let first = next(&mut pair, A).unwrap();
+    for (nic, peer) in [(&mut pair.a.nic, ips[1]), (&mut pair.b.nic, ips[0])] {
+        nic.set_cable(DIRECT, Some(peer));
+    }
+    // There is always one more before the last one is acknowledged.
+    write(&mut pair, 2, 8);
+    write(&mut pair, 3, 8);
+    assert!(next(&mut pair, A).is_none(), "one is outstanding");
+    deliver(&mut pair, B, first);
+    let mut taken = exchange(&mut pair);
+    assert_eq!(taken.remove(0), (B, SWITCH));
+    assert!(taken.iter().all(|(_, cable)| *cable == DIRECT), "{taken:?}");
+    assert_eq!(pair.a.statuses(), [1, 2, 3].map(|id| (id, Success)));
+}
+
+#[test]
 fn what_the_switch_has_to_see_passes_it() {
     let mut pair = cabled();
     pair.a.nic.keep_to_switch(pair.a.qpn);
