@@ -141,7 +141,7 @@ impl Qp {
         complete
     }
 
-    /// Handles a READ response.
+    /// Handles a READ response, or a train of them.
     fn handle_data_response(
         &mut self,
         core: &mut Core,
@@ -155,8 +155,17 @@ impl Qp {
         let index = psn.distance_from(entry.first_psn);
         let mtu = self.connection.mtu.bytes();
         let offset = index * mtu;
-        let ends = Requester::ends_span(entry, index + 1);
-        if packet.payload.len() as u32 != mtu.min(entry.length - offset)
+        let (count, len) = (packet.fragments(), packet.payload.len() as u32);
+        let last = psn.add(count - 1);
+        let ends = Requester::ends_span(entry, index + count);
+        let expected = match count {
+            1 => mtu.min(entry.length - offset),
+            // A train has no fragment that is not full, and was requested as a whole.
+            _ => count * mtu,
+        };
+        if len != expected
+            || len > entry.length - offset
+            || last.distance_from(self.requester.una) >= self.requester.outstanding()
             || headers.bth.opcode.ends_message() != ends
         {
             return Err(DropReason::BadResponse);
@@ -176,7 +185,7 @@ impl Qp {
                 return Ok(());
             }
         }
-        self.answered(core, psn, ends, now);
+        self.answered(core, last, ends, now);
         Ok(())
     }
 

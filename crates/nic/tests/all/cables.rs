@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use rackweave_base::{Packet, Payload};
-use rackweave_nic::CableId;
+use rackweave_nic::{CableId, NicConfig};
 use rackweave_verbs::CompletionStatus::Success;
 use rackweave_verbs::Verbs;
 
@@ -11,7 +11,14 @@ const DIRECT: CableId = CableId(1);
 
 /// Two NICs with a cable to each other, beside that to the switch.
 fn cabled() -> Pair {
-    let mut pair = Pair::new();
+    cabled_with(|_| {})
+}
+
+fn cabled_with(config: fn(&mut NicConfig)) -> Pair {
+    let mut pair = Pair::with(&Setup {
+        config,
+        ..Setup::default()
+    });
     let ips = [pair.a.config.ip, pair.b.config.ip];
     for (nic, peer) in [(&mut pair.a.nic, ips[1]), (&mut pair.b.nic, ips[0])] {
         nic.allow_direct_cables();
@@ -187,6 +194,23 @@ fn nothing_that_changes_memory_is_sent_behind_a_read_by_reference() {
     assert_eq!(pair.a.bytes(200_000, 8), old[8..16]);
     assert_eq!(pair.b.bytes(0, 20_000), [0; 20_000]);
     assert_eq!(pair.a.statuses(), [1, 2, 3, 4].map(|id| (id, Success)));
+}
+
+#[test]
+fn the_middles_of_a_read_by_reference_travel_together() {
+    let mut pair = cabled_with(|config| (config.train_max, config.check) = (4, false));
+    let data = pattern(10_000, 1);
+    pair.b.block.write(0, &data);
+    let region = pair.b.region.clone();
+    pair.a.post(1, read_from(&region, 0), 100_300, 10_000);
+    pair.a.post(2, read_from(&region, 0), 200_000, 3000);
+    let taken = exchange(&mut pair);
+    let responses = taken.iter().filter(|(side, _)| *side == B).count();
+    assert_eq!(responses, 4 + 3, "of 10 and 3 fragments: {taken:?}");
+    assert_eq!(pair.a.bytes(100_300, 10_000), data);
+    assert_eq!(pair.a.bytes(200_000, 3000), data[..3000]);
+    assert_eq!(pair.a.statuses(), [(1, Success), (2, Success)]);
+    assert_eq!(pair.a.counters(), [], "nothing was requested twice");
 }
 
 /// By way of the switch the bytes are taken when the response is made.
