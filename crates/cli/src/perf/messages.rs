@@ -27,6 +27,8 @@ struct MessagePlan {
     shape: Shape,
     /// How much to post.
     amount: Amount,
+    /// How long to post before that, in nanoseconds.
+    warm_up: u64,
     /// The posting node, and the other node.
     nodes: (NodeId, NodeId),
 }
@@ -85,10 +87,16 @@ impl MessagePlan {
         };
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
         let amount = Amount::of(args.iterations, args.duration, default)?;
+        // Within two heartbeats two nodes that share memory have a direct cable.
+        let warm_up = match test.is_hosted() {
+            true => 2 * test.config.hosted().heartbeat().as_nanos() as u64,
+            false => 0,
+        };
         Ok(Self {
             kind,
             shape,
             amount,
+            warm_up,
             nodes: (test.nodes[0], test.last()),
         })
     }
@@ -150,7 +158,8 @@ impl MessagePlan {
             ends.push((pair.far.node, End::Source(responder)));
         }
         let remote = (pair.far.region.address, pair.far.region.rkey);
-        let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount);
+        let amount = (self.amount, self.warm_up);
+        let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, amount);
         ends.push((pair.near.node, End::Sink(initiator)));
         Ok(ends)
     }
@@ -164,8 +173,10 @@ impl MessagePlan {
         let ends = self.ends(&rack, &pair)?;
         let queue_pairs = u64::from(shape.queue_pairs);
         let progress = &mut test.progress;
-        let mut set = |completed, now| {
-            progress.set(|| self.amount.fraction(completed / queue_pairs, now));
+        let mut set = |completed, now: u64| {
+            if let Some(now) = now.checked_sub(self.warm_up) {
+                progress.set(|| self.amount.fraction(completed / queue_pairs, now));
+            }
         };
         let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
         let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
@@ -173,9 +184,10 @@ impl MessagePlan {
         ran?;
         let near = ends.iter().find_map(End::sink).expect("one end posts");
         let completed = near.completed();
-        let messages: u64 = completed.iter().sum();
+        let sent: u64 = completed.iter().sum();
         let mut responders = ends.iter().filter_map(End::source);
-        let have_arrived = responders.all(|far| far.received == messages);
+        let have_arrived = responders.all(|far| far.received == sent);
+        let (messages, nanos) = near.measured();
         let is_right = match self.kind.is_atomic() {
             true => pair.far.words_are(shape, &completed),
             false => pair.is_alike(shape, &completed),
@@ -188,15 +200,16 @@ impl MessagePlan {
         let link = rack
             .simulated()
             .and_then(|rack| rack.link_report(receiving));
-        let picos = near.last.max(1) as f64 * 1e3;
+        let picos = nanos.max(1) as f64 * 1e3;
         let name = |node: NodeId| &config.node[usize::from(node.0)].name;
         let bytes = messages * u64::from(shape.size);
-        let gigabytes_per_s = per_second(bytes, near.last) / 1e9;
+        let gigabytes_per_s = per_second(bytes, nanos) / 1e9;
         let parameters = json!({
             "parameters": {
                 "size_bytes": shape.size,
                 "queue_pairs": shape.queue_pairs,
                 "tx_depth": shape.depth,
+                "warm_up_s": self.warm_up as f64 / 1e9,
                 "mtu_bytes": config.nic.mtu,
                 "source": name(self.nodes.0),
                 "target": name(self.nodes.1),
@@ -211,7 +224,7 @@ impl MessagePlan {
             "link_utilisation": link.map(|it| it.from_switch.link.busy_picos as f64 / picos),
             "capture": capture,
         });
-        let rate = report::rate("messages", messages, near.last);
+        let rate = report::rate("messages", messages, nanos);
         Ok(without_nulls(joined([parameters, rate, more])))
     }
 }

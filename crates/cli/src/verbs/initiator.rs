@@ -39,6 +39,8 @@ impl Kind {
 
 struct Sender {
     qpn: Qpn,
+    /// How many were posted to warm up.
+    before: u64,
     posted: u64,
     done: u64,
     /// When each message in flight was posted, by its number modulo the depth.
@@ -54,25 +56,36 @@ pub struct Initiator {
     cq: CqId,
     senders: Vec<Sender>,
     amount: Amount,
+    /// For how long messages are posted before those that are measured.
+    warm_up: u64,
+    /// When the first of those was posted.
+    begun: Option<u64>,
     closed: bool,
     under_way: u64,
     completed: u64,
     /// Latencies of messages.
     pub histogram: Histogram<u64>,
     /// When the last message completed, in nanoseconds since the start.
-    pub last: u64,
+    last: u64,
     /// Whether completions were in order and atomics returned the right values.
     pub is_sound: bool,
     completions: Vec<Completion>,
 }
 
 impl Initiator {
-    /// An initiator that posts to the buffers at `remote`, an address and its key. Times are
-    /// nanoseconds since the start.
-    pub fn new(kind: Kind, shape: Shape, near: &Side, remote: (u64, Rkey), amount: Amount) -> Self {
+    /// An initiator that posts to the buffers at `remote`, an address and its key; `amount` after
+    /// it has warmed up. Times are nanoseconds since the start.
+    pub fn new(
+        kind: Kind,
+        shape: Shape,
+        near: &Side,
+        remote: (u64, Rkey),
+        (amount, warm_up): (Amount, u64),
+    ) -> Self {
         let depth = shape.depth as usize;
         let sender = |&qpn: &Qpn| Sender {
             qpn,
+            before: 0,
             posted: 0,
             done: 0,
             posted_at: vec![0; depth],
@@ -85,6 +98,8 @@ impl Initiator {
             cq: near.cq,
             senders: near.qpns.iter().map(sender).collect(),
             amount,
+            warm_up,
+            begun: (warm_up == 0).then_some(0),
             closed: false,
             under_way: 0,
             completed: 0,
@@ -97,11 +112,16 @@ impl Initiator {
 
     /// Posts as much as possible; returns the number of posted messages.
     fn post(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
-        let most = match self.amount {
+        if self.begun.is_none() && now >= self.warm_up {
+            self.begun = Some(now);
+            self.senders.iter_mut().for_each(|it| it.before = it.posted);
+        }
+        let most = match (self.amount, self.begun) {
             _ if self.closed => return Ok(0),
-            Amount::Count(count) => count,
-            Amount::Nanos(nanos) if now < nanos => u64::MAX,
-            Amount::Nanos(_) => {
+            (_, None) => u64::MAX,
+            (Amount::Count(count), Some(_)) => count,
+            (Amount::Nanos(nanos), Some(begun)) if now < begun + nanos => u64::MAX,
+            (Amount::Nanos(_), Some(_)) => {
                 self.closed = true;
                 return Ok(0);
             }
@@ -109,6 +129,7 @@ impl Initiator {
         let depth = u64::from(self.shape.depth);
         let (mut fresh, mut left) = (0, 0);
         for (index, sender) in self.senders.iter_mut().enumerate() {
+            let most = sender.before.saturating_add(most);
             while sender.posted < most && sender.posted - sender.done < depth {
                 let number = sender.posted;
                 let offset = self.shape.offset(index, number);
@@ -163,7 +184,9 @@ impl Initiator {
         self.is_sound &= number == sender.done;
         sender.done += 1;
         let since = sender.posted_at[(number % u64::from(self.shape.depth)) as usize];
-        self.histogram.saturating_record(now.saturating_sub(since));
+        if self.begun.is_some() && number >= sender.before {
+            self.histogram.saturating_record(now.saturating_sub(since));
+        }
         if self.kind.is_atomic() {
             // There is one word per queue pair, incremented each time: its old value is the number.
             let offset = self.shape.offset(index, number);
@@ -171,6 +194,16 @@ impl Initiator {
             self.is_sound &= word.load(Ordering::Acquire) == number;
         }
         Ok(())
+    }
+
+    /// How many messages were measured, and in how many nanoseconds.
+    pub fn measured(&self) -> (u64, u64) {
+        let of = |it: &Sender| it.done.saturating_sub(it.before);
+        let Some(begun) = self.begun else {
+            return (0, 0);
+        };
+        let messages = self.senders.iter().map(of).sum();
+        (messages, self.last.saturating_sub(begun))
     }
 
     /// Messages completed on each queue pair.
