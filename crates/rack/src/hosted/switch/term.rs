@@ -39,11 +39,15 @@ impl Term {
         }
     }
 
-    /// Whether this process leads.
+    /// Whether this process leads. Once it does not, it never does again: threads that have seen
+    /// so have dismissed nodes and given up operations, even if the term is extended after all.
     pub fn leads(&self) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         let is_over = || self.began.elapsed().as_nanos() as u64 >= until;
-        self.lost.get().is_none() && (until == u64::MAX || !is_over())
+        if until != u64::MAX && is_over() {
+            let _first = self.lost.set("its time is over".to_owned());
+        }
+        self.lost.get().is_none()
     }
 
     /// Extends it. Returns whether it can end by time.

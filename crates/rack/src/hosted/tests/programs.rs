@@ -146,6 +146,51 @@ fn programs_share_flows_and_sequencers_by_name() {
     });
 }
 
+/// The switch polls a silent flow only a few times a second.
+#[test]
+fn ends_of_flows_ring_after_a_silence() {
+    with_switch("program-bells", LinkKind::SharedMemory, |rack| {
+        let [first, second] = ["first", "second"].map(|name| join(&rack.config, name));
+        let flow = first.flow(["first"], ["second"]).item_bytes(64).build();
+        let flow = flow.unwrap();
+        flow.share("items").unwrap();
+        let mut producer = flow.take_producer(0).unwrap();
+        let found = second.shared_flow("items").unwrap();
+        let mut consumer = found.take_consumer(0).unwrap();
+        let rung = |name: &str| {
+            let all = first.statistics();
+            let node = all.nodes.iter().find(|node| node.name == name).unwrap();
+            node.counters["rdma_sends"]
+        };
+        let mut pass = |items: u32| {
+            for _ in 0..items {
+                while producer.push(&[1; 64]).is_err() {
+                    first.any_node().drive();
+                }
+                let came = wait_within(&second.any_node(), AMPLE, || {
+                    let taken = consumer.pop(&mut [0; 64]);
+                    taken.ready().map(|taken| taken == Taken::Items(()))
+                });
+                assert_eq!(came, Some(true));
+            }
+        };
+        for _ in 0..3 {
+            let before = ["first", "second"].map(rung);
+            std::thread::sleep(Time::from_millis(20));
+            pass(1);
+            eventually("both ends ring", || {
+                rung("first") > before[0] && rung("second") > before[1]
+            });
+        }
+        // While items come often, the switch polls often by itself.
+        let (before, begun) = (rung("first"), std::time::Instant::now());
+        pass(500);
+        let rings = u128::from(rung("first") - before);
+        let ticks = begun.elapsed().as_millis() / 4 + 2;
+        assert!(rings <= ticks, "{rings} times in {ticks} ticks");
+    });
+}
+
 #[test]
 fn guests_take_free_places_and_share_a_process() {
     let mut rack = rack_of_programs("guests", LinkKind::SharedMemory);

@@ -7,6 +7,7 @@ use crate::hosted::elector::{Elector, ElectorError, Part};
 use crate::services::SequencerService;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, channel};
 
 const AMPLE: Time = Time::from_secs(10);
@@ -111,6 +112,10 @@ struct Scripted {
     /// Until when the leader leads.
     until: Mutex<Option<Instant>>,
     is_lost: AtomicBool,
+    /// How often the term was extended.
+    renewals: AtomicU32,
+    /// Whether that takes long.
+    is_slow: AtomicBool,
     parts: Mutex<BTreeMap<String, String>>,
 }
 
@@ -124,6 +129,10 @@ impl Elector for Scripted {
     }
 
     fn renew(&self) -> Result<Option<Instant>, ElectorError> {
+        while self.is_slow.load(Ordering::Relaxed) {
+            std::thread::sleep(Time::from_millis(1));
+        }
+        self.renewals.fetch_add(1, Ordering::Relaxed);
         match self.is_lost.load(Ordering::Relaxed) {
             true => Err(ElectorError::Failed("no answer".into())),
             false => Ok(*self.until.lock().unwrap()),
@@ -183,6 +192,36 @@ fn a_node_refuses_a_controller_of_an_earlier_term() {
             });
             while reported.try_recv().is_ok() {}
         }
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+/// Its nodes may have got farewells meanwhile.
+#[test]
+fn a_leader_whose_term_was_extended_too_late_steps_down() {
+    let rack = Rack::new("term-late", LinkKind::SharedMemory);
+    let elector = Arc::new(Scripted {
+        epoch: 1,
+        until: Mutex::new(Some(Instant::now() + Time::from_secs(3600))),
+        ..Scripted::default()
+    });
+    let (run, events) = run_elected(&rack, false, Some(elector.clone()));
+    while_running(run_node(&rack, "a"), || {
+        while_running(run, || {
+            wait_for(&events, |event| matches!(event, SwitchEvent::Joined { .. }));
+            let ends = Instant::now() + Time::from_secs(1);
+            *elector.until.lock().unwrap() = Some(ends);
+            let before = elector.renewals.load(Ordering::Relaxed);
+            eventually("its end is known", || {
+                elector.renewals.load(Ordering::Relaxed) > before
+            });
+            elector.is_slow.store(true, Ordering::Relaxed);
+            wait_for(&events, |event| matches!(event, SwitchEvent::Left { .. }));
+            *elector.until.lock().unwrap() = Some(Instant::now() + Time::from_secs(3600));
+            elector.is_slow.store(false, Ordering::Relaxed);
+            let ended = |event: &SwitchEvent| matches!(event, SwitchEvent::SteppedDown { .. });
+            wait_for(&events, ended);
+        });
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
