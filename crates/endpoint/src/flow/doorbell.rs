@@ -5,7 +5,7 @@ use rackweave_base::{Lkey, Qpn};
 use rackweave_verbs::{Operation, PostError, Segment, Verbs, WorkRequest};
 use rackweave_wire::fabric::ring::NODE_WORD;
 
-/// Is told of every change of a ring's node word, and decides when to ring.
+/// Called after every change of a ring's node word; it decides when to ring the doorbell.
 pub trait Notify: core::fmt::Debug + Send {
     /// The end has stored its word.
     fn changed(&mut self);

@@ -89,10 +89,10 @@ impl Producer {
         self
     }
 
-    /// Has `notify` told of every change of its word.
+    /// Calls `notify`, if there is one, after every change of this end's word.
     #[must_use]
-    pub fn with_notify(mut self, notify: Box<dyn Notify>) -> Self {
-        self.notify = Some(notify);
+    pub fn with_notify(mut self, notify: Option<Box<dyn Notify>>) -> Self {
+        self.notify = notify;
         self
     }
 

@@ -45,7 +45,7 @@ struct LocalRing {
     block: Block,
     layout: RingLayout,
     bell: Option<Doorbell>,
-    /// Who rings it, if its end does so by itself.
+    /// The node of the ring, if its end rings the doorbell by itself.
     ringer: Option<Node>,
     /// Whether its end has been taken.
     is_taken: Arc<AtomicBool>,
@@ -83,18 +83,12 @@ impl LocalRing {
 
     fn producer(&self) -> Result<Producer, FlowError> {
         let producer = Producer::new(&self.block, self.layout).map_err(bad_ring)?;
-        Ok(match self.notify() {
-            Some(notify) => producer.with_notify(notify),
-            None => producer,
-        })
+        Ok(producer.with_notify(self.notify()))
     }
 
     fn consumer(&self) -> Result<Consumer, FlowError> {
         let consumer = Consumer::new(&self.block, self.layout).map_err(bad_ring)?;
-        Ok(match self.notify() {
-            Some(notify) => consumer.with_notify(notify),
-            None => consumer,
-        })
+        Ok(consumer.with_notify(self.notify()))
     }
 }
 

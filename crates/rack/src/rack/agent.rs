@@ -175,7 +175,7 @@ impl Rack {
         Some(found.is_some())
     }
 
-    /// Has a thread woken when another process has made or removed something here.
+    /// Wakes this thread whenever another process has made or removed something here.
     pub(crate) fn wake_for_others(&self, server: Thread) {
         *held(&self.0.agents.server) = Some(server);
     }

@@ -29,7 +29,7 @@ pub(crate) fn pages(config: &RackConfig) -> Choice<bool> {
         false => "switch.page_entries is 0; set it to the number of pages to index to turn it on",
         true => {
             "switch.page_entries is 0; set it to the number of pages to index to turn it on, and \
-             consumer_rings and producer_rings to 0, since a hardware switch has no room for both"
+             consumer_rings and producer_rings to 0, since no hardware switch can hold both"
         }
     };
     Choice::new(false, why)
@@ -51,7 +51,7 @@ pub(crate) fn sequencers(config: &RackConfig) -> Choice<bool> {
         false => "switch.sequencers is 0; set it to turn it on",
         true => {
             "switch.sequencers is 0; set it to turn it on, and budget to \"tofino2\" or \
-             \"software\", since tofino1 has no room for them beside flows"
+             \"software\", since tofino1 cannot hold them beside flows"
         }
     };
     Choice::new(false, why)
@@ -70,8 +70,8 @@ pub(crate) fn index(config: &RackConfig) -> Choice<bool> {
         }
         true => {
             "switch.index_servers is 0; set it, index_queries, index_fat_ranges, index_layers and \
-             index_nodes to turn it on, and consumer_rings and producer_rings to 0, since a \
-             hardware switch has no room for both"
+             index_nodes to turn it on, and consumer_rings and producer_rings to 0, since no \
+             hardware switch can hold both"
         }
     };
     Choice::new(false, why)

@@ -7,7 +7,7 @@ use crate::services::{
     IndexOptions, IndexService, PageOptions, PageService, Prepare, SequencerService, StoreState,
     wait_within,
 };
-use crate::{IndexNetworkSpec, Rack as Joined};
+use crate::{Flow, IndexNetworkSpec, Rack as Joined};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
@@ -98,6 +98,14 @@ fn a_program_finds_the_pages_of_another() {
     });
 }
 
+/// A flow from the first to the second program, as each of them has it.
+fn shared_flow(first: &Joined, second: &Joined) -> [Flow; 2] {
+    let flow = first.flow(["first"], ["second"]).item_bytes(64).build();
+    let flow = flow.unwrap();
+    flow.share("items").unwrap();
+    [flow, second.shared_flow("items").unwrap()]
+}
+
 #[test]
 fn programs_share_flows_and_sequencers_by_name() {
     with_programs("program-names", LinkKind::SharedMemory, |config| {
@@ -115,11 +123,8 @@ fn programs_share_flows_and_sequencers_by_name() {
         let taken = other.share("numbers").unwrap_err().to_string();
         assert!(taken.contains("taken"), "{taken}");
 
-        let flow = first.flow(["first"], ["second"]).item_bytes(64).build();
-        let flow = flow.unwrap();
-        flow.share("items").unwrap();
+        let [flow, found] = shared_flow(&first, &second);
         let mut producer = flow.take_producer(0).unwrap();
-        let found = second.shared_flow("items").unwrap();
         let mut consumer = found.take_consumer(0).unwrap();
         for number in 0..100u8 {
             while producer.push(&[number; 64]).is_err() {
@@ -151,11 +156,8 @@ fn programs_share_flows_and_sequencers_by_name() {
 fn ends_of_flows_ring_after_a_silence() {
     with_switch("program-bells", LinkKind::SharedMemory, |rack| {
         let [first, second] = ["first", "second"].map(|name| join(&rack.config, name));
-        let flow = first.flow(["first"], ["second"]).item_bytes(64).build();
-        let flow = flow.unwrap();
-        flow.share("items").unwrap();
+        let [flow, found] = shared_flow(&first, &second);
         let mut producer = flow.take_producer(0).unwrap();
-        let found = second.shared_flow("items").unwrap();
         let mut consumer = found.take_consumer(0).unwrap();
         let rung = |name: &str| {
             let all = first.statistics();

@@ -119,6 +119,24 @@ struct Scripted {
     parts: Mutex<BTreeMap<String, String>>,
 }
 
+impl Scripted {
+    fn with_a_long_term() -> Arc<Self> {
+        Arc::new(Self {
+            epoch: 1,
+            until: Mutex::new(Some(Instant::now() + Time::from_secs(3600))),
+            ..Self::default()
+        })
+    }
+}
+
+fn has_joined(event: &SwitchEvent) -> bool {
+    matches!(event, SwitchEvent::Joined { .. })
+}
+
+fn has_stepped_down(event: &SwitchEvent) -> bool {
+    matches!(event, SwitchEvent::SteppedDown { .. })
+}
+
 impl Elector for Scripted {
     fn campaign_every(&self) -> Time {
         Time::from_millis(5)
@@ -172,11 +190,10 @@ fn a_node_refuses_a_controller_of_an_earlier_term() {
     let run_node = move |stop: &AtomicBool| {
         node.run(stop, &|event| _ = report.send(event)).unwrap();
     };
-    let joined = |event: &SwitchEvent| matches!(event, SwitchEvent::Joined { .. });
     while_running(run_node, || {
         for epoch in [2, 3] {
             let (run, events) = of_term(epoch);
-            while_running(run, || wait_for(&events, joined));
+            while_running(run, || wait_for(&events, has_joined));
         }
         // Another process with the number of an earlier one has an elector that forgot it.
         for epoch in [2, 3] {
@@ -188,7 +205,7 @@ fn a_node_refuses_a_controller_of_an_earlier_term() {
                         _ => {}
                     }
                 }
-                assert!(!events.try_iter().any(|event| joined(&event)));
+                assert!(!events.try_iter().any(|event| has_joined(&event)));
             });
             while reported.try_recv().is_ok() {}
         }
@@ -200,15 +217,11 @@ fn a_node_refuses_a_controller_of_an_earlier_term() {
 #[test]
 fn a_leader_whose_term_was_extended_too_late_steps_down() {
     let rack = Rack::new("term-late", LinkKind::SharedMemory);
-    let elector = Arc::new(Scripted {
-        epoch: 1,
-        until: Mutex::new(Some(Instant::now() + Time::from_secs(3600))),
-        ..Scripted::default()
-    });
+    let elector = Scripted::with_a_long_term();
     let (run, events) = run_elected(&rack, false, Some(elector.clone()));
     while_running(run_node(&rack, "a"), || {
         while_running(run, || {
-            wait_for(&events, |event| matches!(event, SwitchEvent::Joined { .. }));
+            wait_for(&events, has_joined);
             let ends = Instant::now() + Time::from_secs(1);
             *elector.until.lock().unwrap() = Some(ends);
             let before = elector.renewals.load(Ordering::Relaxed);
@@ -219,8 +232,7 @@ fn a_leader_whose_term_was_extended_too_late_steps_down() {
             wait_for(&events, |event| matches!(event, SwitchEvent::Left { .. }));
             *elector.until.lock().unwrap() = Some(Instant::now() + Time::from_secs(3600));
             elector.is_slow.store(false, Ordering::Relaxed);
-            let ended = |event: &SwitchEvent| matches!(event, SwitchEvent::SteppedDown { .. });
-            wait_for(&events, ended);
+            wait_for(&events, has_stepped_down);
         });
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();
@@ -231,15 +243,11 @@ fn a_leader_whose_term_has_ended_stops_acting() {
     // It notices by time, or when it stores something.
     for by_time in [true, false] {
         let rack = Rack::new("term-ends", LinkKind::SharedMemory);
-        let elector = Arc::new(Scripted {
-            epoch: 1,
-            until: Mutex::new(Some(Instant::now() + Time::from_secs(3600))),
-            ..Scripted::default()
-        });
+        let elector = Scripted::with_a_long_term();
         let (run, events) = run_elected(&rack, false, Some(elector.clone()));
         while_running(run_node(&rack, "a"), || {
             while_running(run, || {
-                wait_for(&events, |event| matches!(event, SwitchEvent::Joined { .. }));
+                wait_for(&events, has_joined);
                 let mut client = HostedRack::connect(&rack.config).unwrap();
                 let mut create = || client.create_flow(&[NodeId(0)], &[NodeId(0)], 64, 4096);
                 create().unwrap();
@@ -250,8 +258,7 @@ fn a_leader_whose_term_has_ended_stops_acting() {
                     elector.is_lost.store(true, Ordering::Relaxed);
                     assert!(create().is_err(), "a reply after the end of the term");
                 }
-                let ended = |event: &SwitchEvent| matches!(event, SwitchEvent::SteppedDown { .. });
-                wait_for(&events, ended);
+                wait_for(&events, has_stepped_down);
                 assert!(HostedRack::connect(&rack.config).is_err());
             });
         });
