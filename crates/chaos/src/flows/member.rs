@@ -14,6 +14,8 @@ pub(super) struct Member {
     pub removed: bool,
     /// It has crashed or is unreachable since it was removed.
     pub died_late: bool,
+    /// The same, although it may have seen its end: the controller may not know that yet.
+    pub died_after: bool,
     /// Of a consumer: how many items it irrevocably owned when the flow was last set up again.
     pub owned: u32,
 }
@@ -26,6 +28,7 @@ impl Member {
             lost: false,
             removed: false,
             died_late: false,
+            died_after: false,
             owned: 0,
         }
     }

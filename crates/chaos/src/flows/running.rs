@@ -199,14 +199,19 @@ impl Running {
         }
     }
 
-    /// Removed members on a node may not have left yet when it dies.
-    /// Returns how many.
+    /// Removed members on a node may not have left yet when it dies. Returns how many have not, as
+    /// far as the harness knows.
     fn note_late_deaths(&mut self, node: NodeId) -> usize {
         let members = self.consumers.iter_mut().chain(&mut self.producers);
-        let late = members.filter(|member| {
-            member.node == node && member.removed && member.mark.outcome.get().is_none()
-        });
-        late.map(|member| member.died_late = true).count()
+        let mut late = 0;
+        for member in members.filter(|member| member.node == node && member.removed) {
+            member.died_after = true;
+            if member.mark.outcome.get().is_none() {
+                member.died_late = true;
+                late += 1;
+            }
+        }
+        late
     }
 
     /// A node becomes unreachable for so long that the switch may give it up.
@@ -330,8 +335,9 @@ impl Running {
                 &self.producers
             };
             let member = &members[loss.index];
-            // One that dies while it is being removed is none, but its items are counted.
-            let counts_items = member.died_late && loss.items > 0;
+            // One that dies while it is being removed is none, but its items are counted: also
+            // those that it has consumed, as long as it has not confirmed that.
+            let counts_items = member.died_after && loss.items > 0;
             if !member.lost && !counts_items {
                 violations.push(format!("given up without cause: {loss:?}"));
             }
