@@ -69,8 +69,8 @@ pub fn capture(command: &mut Command) -> Result<(i32, String), Failure> {
             output.status
         )));
     };
-    if code > 2 {
-        // A status above 2 is neither a verdict nor a refusal, but a crash.
+    if code > 1 {
+        // A status above 1 is no verdict: only standard error says why there is none.
         eprint!("{}", text(&output.stderr));
     }
     Ok((code, text(&output.stdout)))

@@ -109,23 +109,13 @@ fn run_seed(
     let seed = plan.seed;
     let mut report = SeedReport::new(plan);
     let mut running = HostedRackRun::start(plan)?;
-    await_whole(&mut running, &mut report, globals)?;
-    let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
-    let orders = running.orders.clone();
-    let looks_after = {
-        let orders = orders.clone();
-        std::thread::spawn(move || made.look_after(&orders, seed))
-    };
-    running.start_programs()?;
-    let acted = act(&plan.faults, &mut running, &mut report, globals)
-        .and_then(|()| repair(&mut running, &mut report, globals))
-        .and_then(|()| running.end_programs(0..plan::PROGRAMS));
-    orders.ends.store(true, Ordering::Relaxed);
-    if looks_after.join().is_err() {
-        let text = "the thread that looks after what programs share panicked";
-        report.violations.push(text.into());
+    let driven = drive(plan, &mut running, &mut report, globals);
+    if let Err(error) = driven
+        && !globals.interrupt.is_set()
+    {
+        let text = format!("the run could not go on: {error}");
+        report.violations.push(text);
     }
-    acted?;
     report.count("takeovers", running.takeovers);
     let (violations, last_words) = running.finish()?;
     report.violations.extend(violations);
@@ -139,6 +129,33 @@ fn run_seed(
         running.keep_journals(folder).map_err(CliError::run)?;
     }
     Ok(report)
+}
+
+/// Makes what the programs share, lets them run, and carries out the faults of the plan.
+fn drive(
+    plan: &HostedPlan,
+    running: &mut HostedRackRun,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let seed = plan.seed;
+    await_whole(running, report, globals)?;
+    let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
+    let orders = running.orders.clone();
+    let looks_after = {
+        let orders = orders.clone();
+        std::thread::spawn(move || made.look_after(&orders, seed))
+    };
+    running.start_programs()?;
+    let acted = act(&plan.faults, running, report, globals)
+        .and_then(|()| repair(running, report, globals))
+        .and_then(|()| running.end_programs(0..plan::PROGRAMS));
+    orders.ends.store(true, Ordering::Relaxed);
+    if looks_after.join().is_err() {
+        let text = "the thread that looks after what programs share panicked";
+        report.violations.push(text.into());
+    }
+    acted
 }
 
 /// Waits until everything is repaired, and then until every program has done a last piece of work

@@ -41,15 +41,27 @@ impl HostedRackRun {
     /// # Errors
     /// If the system has no resources for it.
     pub fn start(plan: &HostedPlan) -> Result<Self, CliError> {
-        let seed = plan.seed;
-        let name = format!("rackweave-chaos-{}-{seed}", std::process::id());
+        let name = format!("rackweave-chaos-{}-{}", std::process::id(), plan.seed);
         let folder = folder_of_racks().join(name);
         std::fs::create_dir_all(&folder)
             .map_err(|error| failed(&folder.display().to_string(), error))?;
+        let started = Self::start_in(folder.clone(), plan);
+        if started.is_err() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        started
+    }
+
+    fn start_in(folder: PathBuf, plan: &HostedPlan) -> Result<Self, CliError> {
         let etcd = (plan.election == Election::Etcd)
             .then(free_pair)
             .transpose()?;
         let config = placed(plan, &folder, etcd)?;
+        if config.nodes_of(Role::Guest).len() <= usize::from(PROGRAMS) {
+            let needed = PROGRAMS + 1;
+            let text = format!("the rack needs {needed} places for guests: [[guest]] count");
+            return Err(CliError::usage(text));
+        }
         let hosted = config.hosted();
         if hosted.security == SecurityKind::Tls {
             keygen::make(&config, &hosted.keys(), LIFETIME)?;
@@ -100,7 +112,7 @@ impl HostedRackRun {
             switch: SwitchState::Runs,
             journal: Arc::new(journal),
             orders: Arc::default(),
-            seed,
+            seed: plan.seed,
             config,
             folder,
             last_words: VecDeque::new(),
