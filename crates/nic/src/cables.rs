@@ -126,6 +126,13 @@ impl Nic {
         }
     }
 
+    /// Has all queue pairs enter the Error state: for their peers, what was here is gone.
+    pub fn fail_queue_pairs(&mut self) {
+        for qp in self.qps.iter_mut() {
+            qp.enter_error(&mut self.core);
+        }
+    }
+
     /// Handles a packet that arrived on a direct cable. Packets that do not come from the peer
     /// there are dropped: no switch has checked their source.
     pub fn handle_direct(&mut self, now: Instant, cable: CableId, packet: Packet) {

@@ -180,6 +180,14 @@ impl IndexAgent {
         self.look(name, Running::remote)
     }
 
+    /// The incarnation of its node in which an endpoint has its place: its replica may have it in a
+    /// later one. `None` if it has no replica.
+    pub fn only_incarnation(&self, name: EndpointName) -> Option<u64> {
+        let endpoints = self.endpoints();
+        let endpoint = endpoints.get(&name).filter(|it| it.has_replicas)?;
+        endpoint.running.as_ref().map(Running::incarnation)
+    }
+
     /// Has an endpoint start with a tree the next time.
     pub fn keep(&self, name: EndpointName, tree: Tree) {
         let mut endpoints = self.endpoints();

@@ -189,6 +189,11 @@ impl Running {
         &self.ports[usize::from(thread) % self.ports.len()]
     }
 
+    /// The incarnation of its node when it started.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// Whether its node was not declared dead since it started.
     pub fn is_member(&self, rack: &Rack) -> bool {
         rack.backend().incarnation(self.node()) == self.incarnation

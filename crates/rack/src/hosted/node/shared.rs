@@ -310,7 +310,8 @@ impl NodeCore {
     }
 
     /// Destroys everything that the controller has made, so that no packet can reach it any more,
-    /// and aborts rings.
+    /// and aborts rings. The program's own queue pairs fail: for their peers the node was dead, and
+    /// another one may have its place, as the replica of an endpoint of an index has.
     fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::Relaxed);
         let (qps, cqs, rings) = {
@@ -330,6 +331,7 @@ impl NodeCore {
             for cq in cqs {
                 let _ = nic.destroy_cq(cq);
             }
+            nic.fail_queue_pairs();
         });
         // Cables have been cut: no packet refers to the others' memories.
         self.imports.forget_all(&self.memory, self.id);

@@ -1,6 +1,7 @@
 //! Nodes whose processes serve what programs make there.
 
 use super::programs::{AMPLE, join, rack_of_programs};
+use super::waiting::gated;
 use super::*;
 use crate::IndexNetworkSpec;
 use crate::services::{
@@ -29,7 +30,8 @@ fn serving(rack: &Rack, name: &'static str) -> impl FnOnce(&AtomicBool) + Send {
 fn made<T, E: std::fmt::Debug>(mut make: impl FnMut() -> Result<T, E>) -> T {
     let mut made = None;
     eventually("the nodes serve", || {
-        made = make().ok();
+        let result = make().inspect_err(|error| println!("{error:?}"));
+        made = result.ok();
         made.is_some()
     });
     made.expect("it is made")
@@ -183,6 +185,55 @@ fn with_replicas_nothing_is_lost_with_a_process() {
             });
         });
     });
+}
+
+/// The process of a node that was declared dead goes on, joins anew, and still has the endpoint
+/// whose replica has taken its place.
+#[test]
+fn an_endpoint_whose_replica_has_its_place_answers_nobody() {
+    let mut rack = rack_of_programs("serving-outdated", LinkKind::SharedMemory);
+    rack.config.hosted.as_mut().unwrap().dead_after_ms = 1000;
+    let (node, gate) = gated(&rack, "third");
+    let third = move |stop: &AtomicBool| node.run_serving(stop, &|_| {}).unwrap();
+    while_running(run_switch(&rack), || {
+        while_running(serving(&rack, "storage"), || {
+            while_running(third, || {
+                let first = join(&rack.config, "first");
+                let options = IndexOptions {
+                    nodes: vec![NodeId(3)],
+                    boundaries: Vec::new(),
+                    copies: 2,
+                    datagrams: true,
+                    ..two()
+                };
+                let index = made(|| IndexService::new(&first, &options));
+                index.load([(2000, b"old")]).unwrap();
+                index.wait_for_replicas(AMPLE).unwrap();
+                let here = NodeId(1);
+                let mut writer = index.connect(here, Access::Rpc).unwrap();
+                writer.set_time_limit(AMPLE);
+                let accesses = [Access::Rpc, Access::OneSided, Access::InNetwork];
+                let mut readers = Vec::from(accesses.map(|it| index.connect(here, it).unwrap()));
+                readers.push(index.connect_by_datagrams(here).unwrap());
+                gate.close_after(0);
+                eventually("the replica has its place", || {
+                    index.replicas()[0].node == NodeId(0)
+                });
+                // Its first attempt may have reached the endpoint that is dead.
+                assert!(made(|| writer.put(2000, b"new")));
+                gate.open();
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                eventually("the node joins anew", || {
+                    client.status().unwrap().nodes[3].joined
+                });
+                for reader in &mut readers {
+                    reader.set_time_limit(AMPLE);
+                    assert_eq!(reader.get(2000), Ok(Some(b"new"[..].into())));
+                }
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
 #[test]

@@ -17,7 +17,8 @@ fn patient(name: &str, link: LinkKind) -> Rack {
     rack
 }
 
-fn gated(rack: &Rack, name: &str) -> (NodeProcess, Gate) {
+/// A node whose replies pass a gate.
+pub(super) fn gated(rack: &Rack, name: &str) -> (NodeProcess, Gate) {
     let gate = Gate::default();
     let passing = gate.clone();
     let through = proxy(rack.config.hosted().control, move || passing.pass());

@@ -57,7 +57,12 @@ pub(super) fn act(
                 endpoint.or_insert_with(|| Endpoint::of(user));
             }
             match endpoints.get_mut(&name) {
-                Some(endpoint) => replica(rack, endpoint, id, (epoch, request)),
+                Some(endpoint) => {
+                    if is_dead(rack, endpoint) {
+                        end(rack, endpoint);
+                    }
+                    replica(rack, endpoint, id, (epoch, request))
+                }
                 None => Ok(EndpointReply::NotRunning),
             }
         }
