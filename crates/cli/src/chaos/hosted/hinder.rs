@@ -5,11 +5,10 @@
 //! judged by that: the other node joins within `dead_after` and a second from the start of its
 //! process, and within as much time again a flow with it is created and closed.
 
-use super::await_whole;
 use super::plan::{Bystander, DEAD_AFTER_MS, Victim};
 use super::report::{SeedReport, Slowest};
 use super::running::HostedRackRun;
-use super::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT};
+use super::waits::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT, await_whole};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;

@@ -20,6 +20,7 @@ mod plan;
 pub mod program;
 mod report;
 mod running;
+mod waits;
 
 use super::args::ChaosArgs;
 use crate::globals::Globals;
@@ -32,13 +33,13 @@ use objects::Objects;
 use plan::{Deed, Fault, HostedPlan, Victim};
 use program::LAST_LIMIT;
 use rackweave_rack::RackConfig;
-use rackweave_rack::hosted::HostedRack;
 use report::{CampaignReport, SeedReport};
 use running::HostedRackRun;
 use rustix::process::Signal;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use waits::{AGAIN_AFTER, WHOLE_LIMIT, await_that, await_whole, sleep};
 
 /// Its name on the command line.
 pub const NAME: &str = "hosted";
@@ -46,17 +47,11 @@ pub const NAME: &str = "hosted";
 /// Seeds without `--seeds`.
 const SEEDS: u64 = 5;
 
-/// How often the processes are checked.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// How long a rack may take to be complete again.
-const WHOLE_LIMIT: Duration = Duration::from_secs(20);
-
 /// How long a program that was declared dead goes on without knowing.
 const ZOMBIE_FOR: Duration = Duration::from_millis(300);
 
-/// Pause before the next attempt on a rack that is not running yet.
-const AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// After a leader has lost its term, the next one begins within this time, unless etcd stands still.
+const LED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs the campaign, one seed after another: each has more processes than most machines have
 /// cores.
@@ -139,8 +134,7 @@ fn drive(
     globals: &Globals,
 ) -> Result<(), CliError> {
     let seed = plan.seed;
-    await_whole(running, report, globals)?;
-    let made = Objects::make(&running.config, &running.folder, seed, &running.journal)?;
+    let made = make(seed, running, report, globals)?;
     let orders = running.orders.clone();
     let looks_after = {
         let orders = orders.clone();
@@ -156,6 +150,34 @@ fn drive(
         report.violations.push(text.into());
     }
     acted
+}
+
+/// Makes what the programs share, again if the leader has lost its term meanwhile: a request to it
+/// that is under way fails, and etcd may stand still before any fault.
+fn make(
+    seed: u64,
+    running: &mut HostedRackRun,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<Objects, CliError> {
+    loop {
+        await_whole(running, report, globals)?;
+        let before = running.takeovers;
+        let made = Objects::make(&running.config, &running.folder, seed, &running.journal);
+        if made.is_ok() || !is_led_anew(before, running)? {
+            return made;
+        }
+        running.begin_journal()?;
+    }
+}
+
+/// Whether another process leads than before so many takeovers, or does soon.
+fn is_led_anew(before: u64, running: &mut HostedRackRun) -> Result<bool, CliError> {
+    let deadline = Instant::now() + LED_WITHIN;
+    while running.takeovers == before && Instant::now() < deadline {
+        sleep(AGAIN_AFTER, running)?;
+    }
+    Ok(running.takeovers > before)
 }
 
 /// Waits until everything is repaired, and then until every program has done a last piece of work
@@ -186,28 +208,6 @@ fn repair(
         (!flows || !unfinished.is_empty()).then(left)
     };
     await_that(2 * LAST_LIMIT, worked, running, report, globals)
-}
-
-/// Waits until nothing `is_left`; reports a violation if it is after `limit`.
-fn await_that(
-    limit: Duration,
-    is_left: impl Fn(&HostedRackRun) -> Option<String>,
-    running: &mut HostedRackRun,
-    report: &mut SeedReport,
-    globals: &Globals,
-) -> Result<(), CliError> {
-    let deadline = Instant::now() + limit;
-    while let Some(left) = is_left(running)
-        && !globals.interrupt.is_set()
-    {
-        if Instant::now() >= deadline {
-            let text = format!("after the faults, within {} s: {left}", limit.as_secs());
-            report.violations.push(text);
-            break;
-        }
-        sleep(LOOK_EVERY, running)?;
-    }
-    Ok(())
 }
 
 /// Carries out a fault of the plan.
@@ -323,57 +323,4 @@ fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError>
     running.kill(victim);
     running.cut(victim, false);
     Ok(was_member)
-}
-
-/// Sleeps, and monitors the processes meanwhile.
-fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError> {
-    let deadline = Instant::now() + span;
-    loop {
-        running.look()?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(LOOK_EVERY));
-    }
-}
-
-/// Waits until the current process of every node has joined, and a switch process that has taken
-/// another's place has restored its state; reports a violation if it does not.
-fn await_whole(
-    running: &mut HostedRackRun,
-    report: &mut SeedReport,
-    globals: &Globals,
-) -> Result<(), CliError> {
-    let deadline = Instant::now() + WHOLE_LIMIT;
-    while !globals.interrupt.is_set() {
-        running.look()?;
-        let status = HostedRack::connect(&running.config).and_then(|mut rack| rack.status());
-        let why = match status {
-            Ok(status) => {
-                let expected = running.node_pids();
-                // Places for guests are behind them.
-                let nodes = || status.nodes.iter().take(expected.len());
-                let pids: Vec<_> = nodes().map(|node| node.pid).collect();
-                if pids == expected && running.is_restored() {
-                    return Ok(());
-                }
-                let absent = nodes().filter(|node| !node.joined);
-                let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
-                match running.is_restored() {
-                    true => format!("absent: {}", absent.join(", ")),
-                    false => "the switch is restoring an earlier state".into(),
-                }
-            }
-            Err(error) => error.to_string(),
-        };
-        if Instant::now() >= deadline {
-            let limit = WHOLE_LIMIT.as_secs();
-            let text = format!("the rack is not whole within {limit} s: {why}");
-            report.violations.push(text);
-            return Ok(());
-        }
-        std::thread::sleep(AGAIN_AFTER);
-    }
-    Ok(())
 }

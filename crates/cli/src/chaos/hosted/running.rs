@@ -88,6 +88,15 @@ impl HostedRackRun {
         self.switch == SwitchState::Runs
     }
 
+    /// Discards what the campaign has recorded.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn begin_journal(&mut self) -> Result<(), CliError> {
+        self.journal = start::new_journal(&self.folder)?;
+        Ok(())
+    }
+
     /// Begins a fault: from now on its victim is the process that leads now, or the other one.
     pub fn aim(&mut self, victim: Victim) {
         let leader = self.leader.unwrap_or(0);
@@ -257,6 +266,11 @@ impl HostedRackRun {
                     self.switch_dies();
                     self.switch = SwitchState::Restores;
                     self.takeovers += 1;
+                }
+                // Nothing is stored before the first node has joined, so nothing is restored.
+                if self.programs.is_empty() && self.switch == SwitchState::Restores {
+                    self.switch = SwitchState::Runs;
+                    self.journal.note(Event::Fault(Fault::Restored));
                 }
                 self.leader = switch;
             }

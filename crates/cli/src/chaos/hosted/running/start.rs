@@ -68,8 +68,7 @@ impl HostedRackRun {
         }
         let path = folder.join("rack.toml");
         write(&path, &config)?;
-        let journal = Journal::create(&journal_of(&folder, CAMPAIGN));
-        let journal = journal.map_err(|error| failed("the journal", error))?;
+        let journal = new_journal(&folder)?;
         let mut processes = Processes::new(&config, Some(&path), &[]);
         let cables: Vec<_> = config
             .residents()
@@ -110,7 +109,7 @@ impl HostedRackRun {
             lives: CAMPAIGN,
             is_repaired: false,
             switch: SwitchState::Runs,
-            journal: Arc::new(journal),
+            journal,
             orders: Arc::default(),
             seed: plan.seed,
             config,
@@ -123,6 +122,14 @@ impl HostedRackRun {
         }
         Ok(running)
     }
+}
+
+/// An empty journal of the campaign.
+pub(super) fn new_journal(folder: &Path) -> Result<Arc<Journal>, CliError> {
+    let journal = Journal::create(&journal_of(folder, CAMPAIGN));
+    Ok(Arc::new(
+        journal.map_err(|error| failed("the journal", error))?,
+    ))
 }
 
 /// The folder in which racks have theirs.
