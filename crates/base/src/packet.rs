@@ -182,10 +182,15 @@ impl Packet {
     /// Returns false if the payload refers to a block that no longer exists.
     pub fn serialise(&self, memory: &Memory, bytes: &mut Vec<u8>) -> bool {
         bytes.extend_from_slice(self.header());
-        let at = bytes.len();
-        bytes.resize(at + self.payload.len(), 0);
-        if !self.payload.copy_to(memory, &mut bytes[at..]) {
-            return false;
+        match self.payload.as_slice() {
+            Some(payload) => bytes.extend_from_slice(payload),
+            None => {
+                let at = bytes.len();
+                bytes.resize(at + self.payload.len(), 0);
+                if !self.payload.copy_to(memory, &mut bytes[at..]) {
+                    return false;
+                }
+            }
         }
         bytes.extend_from_slice(self.pad());
         if let Some(check) = self.check {

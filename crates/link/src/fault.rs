@@ -365,10 +365,7 @@ impl<L: Link> Link for Fault<L> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let due = self.delayed.front().map(|(due, _)| *due);
-        match (due, self.inner.poll_timeout()) {
-            (Some(own), Some(inner)) => Some(own.min(inner)),
-            (own, inner) => own.or(inner),
-        }
+        due.into_iter().chain(self.inner.poll_timeout()).min()
     }
 
     fn properties(&self) -> Properties {
@@ -382,6 +379,10 @@ impl<L: Link> Link for Fault<L> {
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.wake_fd()
+    }
+
+    fn asks_system(&self) -> bool {
+        self.inner.asks_system()
     }
 
     fn prepare_sleep(&mut self) -> bool {

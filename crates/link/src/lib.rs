@@ -108,6 +108,12 @@ pub trait Link: Send {
         None
     }
 
+    /// Whether [`Self::receive`] asks the system each time that nothing has arrived, which takes a
+    /// microsecond instead of nanoseconds.
+    fn asks_system(&self) -> bool {
+        false
+    }
+
     /// Announces that the caller is about to sleep on [`Self::wake_fd`]. Returns false if there is
     /// something to do already: a packet has arrived, or there is space after a failed `send`. Then
     /// the caller must not sleep.
@@ -159,6 +165,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).wake_fd()
+    }
+
+    fn asks_system(&self) -> bool {
+        (**self).asks_system()
     }
 
     fn prepare_sleep(&mut self) -> bool {

@@ -152,4 +152,8 @@ impl Link for PacketSocket {
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
+
+    fn asks_system(&self) -> bool {
+        true
+    }
 }

@@ -147,4 +147,8 @@ impl Link for UnixDatagram {
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.bound.socket.as_fd())
     }
+
+    fn asks_system(&self) -> bool {
+        true
+    }
 }

@@ -3,7 +3,7 @@
 //! Moving data earns credit: idle rounds to spend awake. Where much has moved, more is likely to
 //! come soon; an occasional poll of an idle ring is no reason to stay awake.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rackweave_base::Instant;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration as Time;
@@ -37,39 +37,53 @@ const TRIES_AWAKE: u32 = 256;
 
 /// Credit shared by all waiting threads.
 #[derive(Default)]
-pub(crate) struct Credit(AtomicU32);
+pub(crate) struct Credit {
+    rounds: AtomicU32,
+    /// Whether each idle round lets other threads run first.
+    yields: AtomicBool,
+}
 
 impl Credit {
     /// Records that something has moved. Returns true if all driver threads are wanted from now on.
     pub fn earn(&self, moved: u32) -> bool {
-        let before = self.0.load(Ordering::Relaxed);
+        let before = self.rounds.load(Ordering::Relaxed);
         let credit = before.saturating_add(moved).min(CREDIT_MAX);
-        self.0.store(credit, Ordering::Relaxed);
+        self.rounds.store(credit, Ordering::Relaxed);
         before < CREDIT_CROWD && credit >= CREDIT_CROWD
     }
 
     /// Spends a round of credit awake. Returns false if there is none.
     pub fn stay_awake(&self) -> bool {
-        let credit = self.0.load(Ordering::Relaxed);
+        let credit = self.rounds.load(Ordering::Relaxed);
         if credit < CREDIT_MIN {
-            self.0.store(0, Ordering::Relaxed);
+            self.rounds.store(0, Ordering::Relaxed);
             return false;
         }
-        self.0.store(credit - 1, Ordering::Relaxed);
-        if credit.is_multiple_of(8) {
-            // Another thread may have to take the next step.
-            std::thread::yield_now();
-        } else {
-            core::hint::spin_loop();
-        }
+        self.rounds.store(credit - 1, Ordering::Relaxed);
+        // Another thread may have to take the next step.
+        self.pass_round(credit.is_multiple_of(8));
         true
+    }
+
+    /// Has each idle round let other threads run first, where a round costs much: with as many
+    /// threads that wait as there are cores, nobody else would be able to give them what they wait
+    /// for.
+    pub fn set_yields(&self, yields: bool) {
+        self.yields.store(yields, Ordering::Relaxed);
+    }
+
+    fn pass_round(&self, yields: bool) {
+        match yields || self.yields.load(Ordering::Relaxed) {
+            true => std::thread::yield_now(),
+            false => core::hint::spin_loop(),
+        }
     }
 
     /// Called by a waiting thread after `idle_rounds` idle rounds: spends this round awake, or
     /// returns the maximum time to sleep.
     pub fn relax(&self, idle_rounds: u32) -> Option<Time> {
         if idle_rounds < ROUNDS_AWAKE {
-            core::hint::spin_loop();
+            self.pass_round(false);
             return None;
         }
         if self.stay_awake() {

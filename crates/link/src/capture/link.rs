@@ -83,6 +83,10 @@ impl<L: Link> Link for Capture<L> {
         self.inner.wake_fd()
     }
 
+    fn asks_system(&self) -> bool {
+        self.inner.asks_system()
+    }
+
     fn prepare_sleep(&mut self) -> bool {
         self.inner.prepare_sleep()
     }

@@ -177,6 +177,10 @@ impl Link for Port {
         Some(self.shared.socket.as_fd())
     }
 
+    fn asks_system(&self) -> bool {
+        true
+    }
+
     fn prepare_sleep(&mut self) -> bool {
         // Another port may have read packets of this port from the socket, which then wakes no
         // thread.

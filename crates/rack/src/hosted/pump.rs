@@ -121,6 +121,8 @@ impl<S: LinkedMachine> Pump<S> {
             // Nothing arrives on a link without a peer.
             let silent = links.iter().filter(|link| link.is_peer_gone()).count();
             let blind = fds.len() + silent < links.len();
+            self.credit
+                .set_yields(links.iter().any(|link| link.asks_system()));
             let wakers = Arc::new(Wakers { fds, blind });
             *self.wakers.lock().expect("no holder of this lock panics") = wakers;
             result

@@ -50,7 +50,7 @@ const SEEDS: u64 = 5;
 /// How long a program that was declared dead goes on without knowing.
 const ZOMBIE_FOR: Duration = Duration::from_millis(300);
 
-/// After a leader has lost its term, the next one begins within this time, unless etcd stands still.
+/// The next leader begins within this time after one has lost its term, unless etcd stands still.
 const LED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs the campaign, one seed after another: each has more processes than most machines have

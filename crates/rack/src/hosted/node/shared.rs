@@ -309,16 +309,15 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Destroys everything that the controller has made, so that no packet can reach it any more,
-    /// and aborts rings. The program's own queue pairs fail: for their peers the node was dead, and
-    /// another one may have its place, as the replica of an endpoint of an index has.
+    /// Destroys everything that the controller has made, so that no packet can reach it, and aborts
+    /// rings. The program's own queue pairs fail: for their peers the node was dead, and a replica
+    /// may have the place of an index's endpoint here.
     fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::Relaxed);
-        let (qps, cqs, rings) = {
-            let mut loans = self.loans();
-            let qps = std::mem::take(&mut loans.qps);
-            (qps, std::mem::take(&mut loans.cqs), loans.rings.clone())
-        };
+        let mut loans = self.loans();
+        let qps = std::mem::take(&mut loans.qps);
+        let (cqs, rings) = (std::mem::take(&mut loans.cqs), loans.rings.clone());
+        drop(loans);
         self.pump.relink(|machine| {
             if let Some(linked) = &mut machine.linked {
                 linked.disconnect_all();

@@ -206,6 +206,10 @@ impl Link for Counted {
         self.link.wake_fd()
     }
 
+    fn asks_system(&self) -> bool {
+        self.link.asks_system()
+    }
+
     fn prepare_sleep(&mut self) -> bool {
         self.link.prepare_sleep()
     }
