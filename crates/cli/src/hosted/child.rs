@@ -136,17 +136,31 @@ impl Child {
         self.stdin = None;
     }
 
-    /// Waits until it has ended, up to `deadline`.
+    /// Waits until it has ended, up to `deadline`, and then until the system has removed it.
     ///
     /// # Errors
     /// Errors of the system.
     pub fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             match self.ended()? {
-                None if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                None if Instant::now() < deadline || self.has_exited() => {
+                    std::thread::sleep(LOOK_EVERY);
+                }
                 ended => return Ok(ended),
             }
         }
+    }
+
+    /// Whether it has exited, and the system is taking down its memory. On a busy machine that can
+    /// take seconds: it needs locks of the files that were mapped, which threads of the system with
+    /// the lowest priority hold at times.
+    fn has_exited(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        // The name, in parentheses, may contain anything.
+        stat.is_ok_and(|stat| {
+            let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+            state.is_some_and(|state| state.starts_with('Z'))
+        })
     }
 }
 
