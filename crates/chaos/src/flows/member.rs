@@ -15,7 +15,7 @@ pub(super) struct Member {
     /// It has crashed or is unreachable since it was removed.
     pub died_late: bool,
     /// The same, although it may have seen its end: the controller may not know that yet.
-    pub died_after: bool,
+    pub died_after_removal: bool,
     /// Of a consumer: how many items it irrevocably owned when the flow was last set up again.
     pub owned: u32,
 }
@@ -28,7 +28,7 @@ impl Member {
             lost: false,
             removed: false,
             died_late: false,
-            died_after: false,
+            died_after_removal: false,
             owned: 0,
         }
     }

@@ -205,7 +205,7 @@ impl Running {
         let members = self.consumers.iter_mut().chain(&mut self.producers);
         let mut late = 0;
         for member in members.filter(|member| member.node == node && member.removed) {
-            member.died_after = true;
+            member.died_after_removal = true;
             if member.mark.outcome.get().is_none() {
                 member.died_late = true;
                 late += 1;
@@ -337,7 +337,7 @@ impl Running {
             let member = &members[loss.index];
             // One that dies while it is being removed is none, but its items are counted: also
             // those that it has consumed, as long as it has not confirmed that.
-            let counts_items = member.died_after && loss.items > 0;
+            let counts_items = member.died_after_removal && loss.items > 0;
             if !member.lost && !counts_items {
                 violations.push(format!("given up without cause: {loss:?}"));
             }

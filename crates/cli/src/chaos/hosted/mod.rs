@@ -164,7 +164,8 @@ fn make(
         await_whole(running, report, globals)?;
         let before = running.takeovers;
         let made = Objects::make(&running.config, &running.folder, seed, &running.journal);
-        if made.is_ok() || !is_led_anew(before, running)? {
+        let may_repeat = report.violations.is_empty() && !globals.interrupt.is_set();
+        if made.is_ok() || !may_repeat || !is_led_anew(before, running)? {
             return made;
         }
         running.begin_journal()?;

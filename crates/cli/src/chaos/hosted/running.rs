@@ -267,7 +267,8 @@ impl HostedRackRun {
                     self.switch = SwitchState::Restores;
                     self.takeovers += 1;
                 }
-                // Nothing is stored before the first node has joined, so nothing is restored.
+                // If no node had joined, nothing was stored, and nothing is restored. If one had,
+                // the wait for all nodes covers it as long as there are no programs.
                 if self.programs.is_empty() && self.switch == SwitchState::Restores {
                     self.switch = SwitchState::Runs;
                     self.journal.note(Event::Fault(Fault::Restored));

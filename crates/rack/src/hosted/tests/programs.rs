@@ -1,17 +1,18 @@
 //! Programs that join a rack of processes, find what others have made, and leave.
 
+use super::waiting::through_gate;
 use super::*;
 use crate::config::{GuestConfig, StoreConfig};
 use crate::messaging::{Dialing, Listener};
 use crate::services::{
-    IndexOptions, IndexService, PageOptions, PageService, Prepare, SequencerService, StoreState,
-    wait_within,
+    IndexOptions, IndexService, PageError, PageOptions, PageService, PageWorker, Prepare,
+    SequencerService, StoreState, wait_within,
 };
 use crate::{Flow, IndexNetworkSpec, Rack as Joined};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
-use rackweave_endpoint::page_store::FormatOptions;
+use rackweave_endpoint::page_store::{FixError, FormatOptions};
 
 pub(super) const AMPLE: Time = Time::from_secs(30);
 
@@ -411,6 +412,47 @@ fn pages_outlive_the_process_that_stores_them() {
                     Some(page.data().u64_le(0))
                 });
                 assert_eq!(found, Some(number(at)), "{page}");
+            }
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+/// A program that was declared dead goes on, and its node joins anew. Its pages were those of the
+/// node that is dead: it has to leave the rack and to join it itself.
+#[test]
+fn a_program_whose_node_joins_anew_has_no_pages_until_it_joins_again() {
+    let mut rack = rack_of_programs("program-anew", LinkKind::SharedMemory);
+    rack.config.hosted.as_mut().unwrap().dead_after_ms = 1000;
+    let (through, gate) = through_gate(&rack);
+    while_running(run_switch(&rack), || {
+        while_running(run_node(&rack, "storage"), || {
+            let program = join(&through, "first");
+            let other = join(&rack.config, "second");
+            let options = PageOptions {
+                time_limit: Time::from_secs(5),
+                ..PageOptions::default()
+            };
+            let made = PageService::new(&program, &options).unwrap();
+            let of_other = PageService::new(&other, &options).unwrap();
+            let worker = made.worker(NodeId(1)).unwrap();
+            let page = worker.allocate().unwrap();
+            assert_eq!(worker.change(page, |bytes| bytes[0] = 7), Ok(()));
+            worker.flush().unwrap();
+            let mut client = HostedRack::connect(&rack.config).unwrap();
+            let mut joined = || client.status().unwrap().nodes[1].joined;
+            gate.close_after(0);
+            eventually("the program is dead", || !joined());
+            gate.open();
+            eventually("it joins anew", joined);
+            let read = |worker: &PageWorker| worker.read(page).map(|it| it.data().u64_le(0));
+            assert_eq!(read(&worker), Err(PageError::Fix(FixError::Gone)));
+            assert_eq!(other.lost_pages().unwrap(), []);
+            drop((worker, made, program));
+            let program = join(&through, "first");
+            let made = PageService::new(&program, &options).unwrap();
+            for (service, node) in [(&made, NodeId(1)), (&of_other, NodeId(2))] {
+                assert_eq!(read(&service.worker(node).unwrap()), Ok(7));
             }
         });
     });

@@ -1,7 +1,8 @@
 //! Switch processes that end, and others that restore the controller's state.
 
 use super::programs::{AMPLE, join, pages, rack_of_programs, shared_index};
-use super::proxy::{Gate, proxy};
+use super::proxy::Gate;
+use super::waiting::through_gate;
 use super::*;
 use crate::messaging::{Dialing, Listener};
 use crate::services::{IndexService, PageOptions, PageService, SequencerService, wait_within};
@@ -219,12 +220,7 @@ fn stop_halfway(rack: &Rack, gate: &Gate, dies: bool) {
 /// does it again.
 fn restored_halfway(name: &str, dies: bool) {
     let rack = rack_of_programs(name, LinkKind::SharedMemory);
-    let (gate, mut through) = (Gate::default(), rack.config.clone());
-    let (passing, hosted) = (gate.clone(), rack.config.hosted());
-    through.hosted = Some(HostedSection {
-        control: proxy(hosted.control, move || passing.pass()),
-        ..hosted
-    });
+    let (through, gate) = through_gate(&rack);
     while_running(run_node(&rack, "storage"), || {
         let (program, made) = while_running(run_switch(&rack), || {
             let program = join(&through, "first");

@@ -25,6 +25,21 @@ pub(super) fn gated(rack: &Rack, name: &str) -> (NodeProcess, Gate) {
     (rack.node_by(name, Some(through)).unwrap(), gate)
 }
 
+/// A configuration for programs whose replies pass a gate.
+pub(super) fn through_gate(rack: &Rack) -> (RackConfig, Gate) {
+    let (gate, hosted) = (Gate::default(), rack.config.hosted());
+    let passing = gate.clone();
+    let hosted = HostedSection {
+        control: proxy(hosted.control, move || passing.pass()),
+        ..hosted
+    };
+    let through = RackConfig {
+        hosted: Some(hosted),
+        ..rack.config.clone()
+    };
+    (through, gate)
+}
+
 fn run(node: &NodeProcess) -> impl FnOnce(&AtomicBool) + Send {
     |stop| node.run(stop, &|event| println!("{event:?}")).unwrap()
 }

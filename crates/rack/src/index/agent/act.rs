@@ -34,6 +34,11 @@ pub(super) fn act(
     request: EndpointRequest,
 ) -> Result<EndpointReply> {
     let id = name.endpoint;
+    if let Some(endpoint) = endpoints.get_mut(&name)
+        && is_dead(rack, endpoint)
+    {
+        end(rack, endpoint);
+    }
     match request {
         EndpointRequest::Start(how) => {
             if user != OWN && !rack.serves_others() {
@@ -57,20 +62,11 @@ pub(super) fn act(
                 endpoint.or_insert_with(|| Endpoint::of(user));
             }
             match endpoints.get_mut(&name) {
-                Some(endpoint) => {
-                    if is_dead(rack, endpoint) {
-                        end(rack, endpoint);
-                    }
-                    replica(rack, endpoint, id, (epoch, request))
-                }
+                Some(endpoint) => replica(rack, endpoint, id, (epoch, request)),
                 None => Ok(EndpointReply::NotRunning),
             }
         }
         request => match endpoints.get_mut(&name) {
-            Some(endpoint) if is_dead(rack, endpoint) => {
-                end(rack, endpoint);
-                Ok(EndpointReply::NotRunning)
-            }
             Some(endpoint) => act_at(rack, endpoint, (user, id), request),
             None => Ok(EndpointReply::NotRunning),
         },
