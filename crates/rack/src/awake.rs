@@ -68,6 +68,7 @@ impl Credit {
     /// Has each idle round let other threads run first, where a round costs much: with as many
     /// threads that wait as there are cores, nobody else would be able to give them what they wait
     /// for.
+    #[cfg(feature = "hosted")]
     pub fn set_yields(&self, yields: bool) {
         self.yields.store(yields, Ordering::Relaxed);
     }
