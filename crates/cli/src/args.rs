@@ -1,18 +1,23 @@
 //! What can be said at the command line: the commands, each of which has its own arguments.
 
-use crate::chaos::ProgramArgs;
-use crate::chaos::args::ChaosArgs;
-use crate::columns::args::ColumnsArgs;
-use crate::demo::args::DemoArgs;
-use crate::figures::args::FiguresArgs;
-use crate::flow::args::FlowArgs;
+use crate::chaos::{ChaosArgs, ProgramArgs};
+use crate::columns::ColumnsArgs;
+use crate::demo::DemoArgs;
+use crate::figures::FiguresArgs;
+use crate::flow::FlowArgs;
 use crate::globals::GlobalArgs;
-use crate::hosted::args::{KeygenArgs, LeashArgs, NodeArgs, SwitchArgs, UpArgs};
+use crate::hosted::child::LeashArgs;
+use crate::hosted::keygen::KeygenArgs;
+use crate::hosted::node::NodeArgs;
+use crate::hosted::switch::SwitchArgs;
+use crate::hosted::up::UpArgs;
 use crate::info::InfoArgs;
-use crate::live::args::{StatArgs, TopArgs};
 use crate::perf::args::PerfArgs;
+use crate::stat::StatArgs;
+use crate::top::TopArgs;
 use crate::ycsb::args::YcsbArgs;
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A whole rack in one process: storage and compute nodes, and a programmable switch that moves
 /// data between them.
@@ -80,4 +85,29 @@ pub enum Command {
     /// Be a program of the campaign against hosted racks
     #[command(hide = true)]
     ChaosProgram(ProgramArgs),
+}
+
+/// Parses the command line. Returns also the flags of the command that are on it, in the order in
+/// which they are defined, by their short names if they have one.
+pub fn parse() -> (Cli, Vec<String>) {
+    let mut all = Cli::command();
+    let matches = all.get_matches_mut();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut all).exit());
+    let Some((name, matches)) = matches.subcommand() else {
+        return (cli, Vec::new());
+    };
+    let arguments = all
+        .find_subcommand(name)
+        .into_iter()
+        .flat_map(clap::Command::get_arguments);
+    let given = arguments.filter(|argument| {
+        let source = matches.value_source(argument.get_id().as_str());
+        source == Some(ValueSource::CommandLine)
+    });
+    let flag = |argument: &clap::Arg| match argument.get_short() {
+        Some(short) => Some(format!("-{short}")),
+        None => argument.get_long().map(|long| format!("--{long}")),
+    };
+    let given = given.filter_map(flag).collect();
+    (cli, given)
 }

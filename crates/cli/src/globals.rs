@@ -1,11 +1,14 @@
 //! Shared by all commands: options, the configuration, the output format, the interrupt flag.
 
-use crate::interrupt::Interrupt;
 use crate::live::{self, Live};
 use crate::outcome::CliError;
 use clap::{Args, ValueEnum};
 use rackweave_rack::RackConfig;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
@@ -70,20 +73,16 @@ pub struct RackArgs {
     pub corrupt: Option<f64>,
 }
 
-impl RackArgs {
-    /// A given flag that only applies to a rack of this process.
-    pub fn only_for_own_rack(&self) -> Option<&'static str> {
-        [
-            ("--drivers", self.drivers.is_some()),
-            ("--loss", self.loss.is_some()),
-            ("--duplicate", self.duplicate.is_some()),
-            ("--reorder", self.reorder.is_some()),
-            ("--corrupt", self.corrupt.is_some()),
-        ]
-        .into_iter()
-        .find_map(|(flag, given)| given.then_some(flag))
-    }
+/// Flags that only apply to a rack of this process.
+const OF_OWN_RACK: [&str; 5] = [
+    "--drivers",
+    "--loss",
+    "--duplicate",
+    "--reorder",
+    "--corrupt",
+];
 
+impl RackArgs {
     /// Applies the given flags to `config`.
     pub fn apply(&self, config: &mut RackConfig) {
         let faults = &mut config.faults;
@@ -108,9 +107,11 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// What every command receives.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Globals {
     pub args: GlobalArgs,
+    /// The flags of the command that are on the command line.
+    pub given: Vec<String>,
     /// Whether the user wants the command to stop.
     pub interrupt: Interrupt,
     /// What `top` and `stat` see of the command.
@@ -122,12 +123,19 @@ impl Globals {
     ///
     /// # Errors
     /// If the system does not allow that.
-    pub fn new(args: GlobalArgs) -> Result<Self, CliError> {
+    pub fn new(args: GlobalArgs, given: Vec<String>) -> Result<Self, CliError> {
         Ok(Self {
             args,
+            given,
             interrupt: Interrupt::install()?,
             live: Live::begin(&live::command_line()),
         })
+    }
+
+    /// The first of these flags that is on the command line.
+    pub fn first_given<'a>(&self, flags: &[&'a str]) -> Option<&'a str> {
+        let mut flags = flags.iter().copied();
+        flags.find(|flag| self.given.iter().any(|given| given == flag))
     }
 
     /// The rack's effective configuration: flags override the file, which overrides defaults. It is
@@ -159,7 +167,7 @@ impl Globals {
         if !rack.hosted && config.hosted.is_none() {
             return Ok(None);
         }
-        if let Some(flag) = rack.only_for_own_rack() {
+        if let Some(flag) = self.first_given(&OF_OWN_RACK) {
             return Err(CliError::usage(format!(
                 "{flag} cannot change a hosted rack that runs; put it into the configuration with \
                  which its processes start"
@@ -189,5 +197,119 @@ impl Globals {
             Some(path) => RackConfig::read(path)?,
             None => RackConfig::default(),
         })
+    }
+}
+
+/// A rack in this process, in real time.
+pub const EMBEDDED: &str = "embedded";
+/// A rack in this process, in virtual time.
+pub const SIMULATED: &str = "simulated";
+/// A running rack of processes.
+pub const HOSTED: &str = "hosted";
+/// No rack is needed.
+pub const NO_RACK: &str = "none";
+
+/// The rack that a command runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Its own rack, in real time.
+    Embedded,
+    /// Its own rack, in virtual time.
+    Simulated,
+    /// A running hosted rack.
+    Hosted,
+}
+
+impl Mode {
+    /// The requested mode, and the rack's configuration.
+    ///
+    /// # Errors
+    /// If flags contradict each other, the configuration cannot be read, or a value is invalid.
+    pub fn of(
+        simulated: bool,
+        rack: &RackArgs,
+        globals: &Globals,
+    ) -> Result<(Self, RackConfig), CliError> {
+        match (simulated, rack.hosted) {
+            (true, true) => Err(CliError::usage(
+                "--simulated and --hosted contradict each other: choose one",
+            )),
+            (true, false) => Ok((Self::Simulated, globals.rack_config(rack)?)),
+            (false, _) => Ok(match globals.hosted(rack)? {
+                Some(config) => (Self::Hosted, config),
+                None => (Self::Embedded, globals.rack_config(rack)?),
+            }),
+        }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => EMBEDDED,
+            Self::Simulated => SIMULATED,
+            Self::Hosted => HOSTED,
+        }
+    }
+}
+
+/// Whether the user wants the command to stop. Clones share the flag.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<Flags>);
+
+#[derive(Debug, Default)]
+struct Flags {
+    stop: AtomicBool,
+    /// SIGHUP requests reading files again instead of stopping.
+    reads_again: AtomicBool,
+    read_again: AtomicBool,
+}
+
+impl Interrupt {
+    /// Listens for signals from now on.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn install() -> Result<Self, CliError> {
+        let failed = |error| CliError::run(format!("cannot listen for Ctrl-C: {error}"));
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+        let interrupt = Self::default();
+        let flags = interrupt.0.clone();
+        let listen = move || {
+            for signal in signals.forever() {
+                if signal == SIGHUP && flags.reads_again.load(Ordering::Relaxed) {
+                    flags.read_again.store(true, Ordering::Relaxed);
+                } else if flags.stop.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("signals".into());
+        thread.spawn(listen).map_err(failed)?;
+        Ok(interrupt)
+    }
+
+    /// From now on SIGHUP requests that files are read again.
+    pub fn read_again_at_hangup(&self) {
+        self.0.reads_again.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether files should be read again. Resets the request.
+    pub fn take_read_again(&self) -> bool {
+        self.0.read_again.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the user wants the command to stop.
+    pub fn is_set(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for code that is independent of commands.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0.stop
+    }
+
+    /// Asks the command to stop, as the user would.
+    pub fn set(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }

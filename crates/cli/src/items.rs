@@ -27,9 +27,6 @@ const BATCH_BYTES: u32 = 64 << 10;
 /// Nanoseconds of work of a rate-limited end per batch.
 const WORK_NANOS: f64 = 100_000.0;
 
-/// Nothing progressed, and nothing will before something arrives.
-const WAITS: Turn = Turn::Waits { moved: false };
-
 /// How items of a measured flow are written and read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
@@ -40,27 +37,32 @@ pub struct Manner {
 }
 
 /// How an end processes items, and how fast.
-struct Style {
+pub struct Style {
     /// How items of a measured flow are written and read. In a checked flow it is every byte.
     measured: Option<Manner>,
     /// Maximum bytes per second.
     rate: Option<f64>,
+    /// When it starts, in nanoseconds.
+    begun: u64,
     /// Nanoseconds since the start until which it is busy.
     busy_until: f64,
 }
 
 impl Style {
-    fn measured(manner: Manner) -> Self {
+    /// That of a measured flow.
+    pub fn measured(manner: Manner) -> Self {
         Self {
             measured: Some(manner),
             ..Self::checked(None, 0)
         }
     }
 
-    fn checked(rate: Option<f64>, now: u64) -> Self {
+    /// That of a checked flow, with a limit in bytes per second, from now on.
+    pub fn checked(rate: Option<f64>, now: u64) -> Self {
         Self {
             measured: None,
             rate,
+            begun: now,
             busy_until: now as f64,
         }
     }
@@ -89,6 +91,9 @@ impl Style {
         }
     }
 }
+
+/// The state of an end whose flow was aborted.
+const ABORTED: &str = "broken off";
 
 /// Rings a doorbell. If the send queue is full it can be dropped: those in the queue have the same
 /// effect.

@@ -6,7 +6,6 @@
 //! object (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows
 //! every other; no other knows it.
 
-mod amount;
 mod args;
 mod canary;
 mod capture;
@@ -18,16 +17,11 @@ mod flow;
 mod globals;
 mod hosted;
 mod info;
-mod interrupt;
 mod items;
-mod latency;
 mod live;
-mod medium;
-mod memcpy;
-mod mode;
+mod measure;
 mod outcome;
 mod output;
-mod patience;
 mod perf;
 mod pool;
 mod programs;
@@ -38,20 +32,18 @@ mod stat;
 mod switch_shape;
 mod top;
 mod tpch;
-mod verbs;
 mod ycsb;
 
 use args::{Cli, Command};
-use clap::Parser;
-use demo::args::DemoArgs;
+use demo::DemoArgs;
 use globals::{Format, Globals};
 use outcome::{CliError, Verdict};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     canary::inherit();
-    let Cli { globals, command } = Cli::parse();
-    match Globals::new(globals) {
+    let (Cli { globals, command }, given) = args::parse();
+    match Globals::new(globals, given) {
         Ok(globals) => {
             let result = run(command, &globals);
             outcome::exit_code(result, globals.interrupt.is_set())

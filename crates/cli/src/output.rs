@@ -2,7 +2,7 @@
 
 use crate::globals::{Format, Globals};
 use crate::outcome::CliError;
-use crate::report::{Text, object, open_metrics};
+use crate::report::{self, object, open_metrics};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -33,9 +33,7 @@ pub fn print<T: Serialize + Display>(
 /// # Errors
 /// As for [`print()`].
 pub fn report<T: Serialize>(globals: &Globals, command: &str, body: &T) -> Result<(), CliError> {
-    print_as(globals, command, body, |body| {
-        Text::new(object(body)).to_string()
-    })
+    print_as(globals, command, body, |body| report::text(object(body)))
 }
 
 /// As [`print()`]; `text` makes the text form.

@@ -1,26 +1,22 @@
 //! Programs on the nodes of a rack of any kind. A program is written once, as turns; [`Session`]
 //! takes the turns in real time or lets the simulator step them, [`run`] also on several threads.
 
-mod everywhere;
 mod rack;
-mod real_time;
 mod session;
 mod threads;
 
-pub use rack::{OwnRack, RealRack};
-use real_time::RealTime;
-pub use session::{Advance, Session, Watch};
-pub use threads::{Group, drive, run};
-
 use crate::outcome::CliError;
 use core::cell::{Cell, RefCell};
+pub use rack::{OwnRack, RealRack};
 use rackweave_base::{Duration, Qpn};
 use rackweave_rack::Node;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{Completion, CqId, PostError, ReceiveRequest, Verbs, WorkRequest};
+use rackweave_verbs::{Completion, CqId, PostError, Progress, ReceiveRequest, Verbs, WorkRequest};
+pub use session::{Advance, Session, Watch};
 use std::rc::Rc;
 use std::time::Instant;
+pub use threads::{Group, drive, run};
 
 /// The result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +35,9 @@ pub enum Turn {
     /// The program has ended.
     Ended,
 }
+
+/// Nothing progressed, and nothing will before something arrives.
+pub const WAITS: Turn = Turn::Waits { moved: false };
 
 /// A program of a node. It has no clock, thread or rack of its own.
 pub trait Program {
@@ -133,10 +132,7 @@ impl<S: Program, T: Program> End<S, T> {
 
 impl<S: Program, T: Program> Program for End<S, T> {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
-        match self {
-            Self::Source(program) => program.turn(port),
-            Self::Sink(program) => program.turn(port),
-        }
+        self.program_mut().turn(port)
     }
 
     fn finish(&mut self) {
@@ -291,5 +287,48 @@ impl Queue<'_, '_> {
             Self::Nic(nic) => nic.poll_cq(cq, limit, into),
             Self::Actor(context) => context.poll_cq(cq, limit, into),
         }
+    }
+}
+
+/// The state of a waiting thread.
+pub struct Patience<'a> {
+    driver: &'a dyn Progress,
+    idle_rounds: u32,
+}
+
+/// A request to the runner of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Continue.
+    GoOn,
+    /// Begin nothing new, and complete pending operations.
+    Finish,
+    /// Stop at once.
+    Stop,
+}
+
+impl<'a> Patience<'a> {
+    /// A thread that has not waited yet.
+    pub fn new(driver: &'a dyn Progress) -> Self {
+        Self {
+            driver,
+            idle_rounds: 0,
+        }
+    }
+
+    /// Drives the rack, and rests if neither the rack nor, as `moved` says, the caller progressed.
+    pub fn wait(&mut self, moved: bool) {
+        // The rack is driven in any case.
+        if self.driver.drive() | moved {
+            self.idle_rounds = 0;
+        } else {
+            self.driver.relax(self.idle_rounds);
+            self.idle_rounds = self.idle_rounds.saturating_add(1);
+        }
+    }
+
+    /// Resets the idle state, because the caller progressed.
+    pub fn reset(&mut self) {
+        self.idle_rounds = 0;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::outcome::CliError;
-use crate::programs::{Port, Program, Turn};
+use crate::programs::{Port, Program, Turn, WAITS};
 use crate::progress::Progress;
 use rackweave_base::Duration;
 use rackweave_workload::tpch::{QueryResult, Reference, ScaleFactor, WorkerStep, expected_rows};
@@ -72,7 +72,7 @@ impl<W> Program for Worker<W> {
         };
         let rows = match (self.step)(&mut self.work, rows_max) {
             WorkerStep::Worked { rows, .. } => rows,
-            WorkerStep::Blocked => return Ok(Turn::Waits { moved: false }),
+            WorkerStep::Blocked => return Ok(WAITS),
             WorkerStep::Done => return Ok(Turn::Ended),
             WorkerStep::Aborted => return Err(CliError::run("a worker has given up")),
         };

@@ -1,13 +1,12 @@
 //! The campaigns of all simulated systems, one after another, with one verdict. Racks of processes
 //! are not included: their seeds take seconds each.
 
-use super::args::ChaosArgs;
 use super::report::CampaignReport;
-use super::{Attack, options};
+use super::{Attack, ChaosArgs, options};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use crate::report::{Text, object};
+use crate::report::{object, titled};
 use rackweave_chaos::{IndexAccess, Options, System};
 use serde_json::{Value, json};
 
@@ -80,6 +79,5 @@ fn text(report: &Value, campaigns: &[CampaignReport]) -> String {
     if found["seeds_run"] == found["seeds"] {
         found.shift_remove("seeds");
     }
-    let text = Text::new(found).titled("chaos all".into(), &["system"]);
-    format!("{failed}{text}")
+    failed + &titled("chaos all", &["system"], found)
 }

@@ -1,6 +1,6 @@
 //! Results of a campaign.
 
-use crate::report::{Text, object};
+use crate::report::{object, titled};
 use rackweave_chaos::System::{Flows, Index, Messaging, Pages, Sequencer};
 use rackweave_chaos::{IndexAccess, Options, SeedReport, System, replay_command};
 use serde::Serialize;
@@ -218,8 +218,8 @@ impl fmt::Display for CampaignReport {
         count_in_order(&mut found, counts);
         let (name, last) = (self.name(), self.first_seed + self.seeds - 1);
         let heading = format!("chaos {name}: seeds {} to {last}", self.first_seed);
-        let text = Text::new(found).titled(heading, &["system", "access", "first_seed", "seeds"]);
-        write!(f, "{text}")
+        let instead_of = ["system", "access", "first_seed", "seeds"];
+        f.write_str(&titled(&heading, &instead_of, found))
     }
 }
 

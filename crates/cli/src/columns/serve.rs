@@ -1,7 +1,6 @@
 //! A node that serves TPC-H's lineitem by columns.
 
-use super::args::ServeArgs;
-use super::{Offer, service_of};
+use super::{Offer, ServeArgs, service_of};
 use crate::globals::Globals;
 use crate::hosted::event::{Speaker, What};
 use crate::outcome::{CliError, Verdict};

@@ -8,20 +8,17 @@
 //!
 //! A running rack is joined as guests: half of them have the tables, the others compute.
 
-pub mod args;
 mod fan_out;
 mod report;
 mod run;
 pub mod systems;
-mod words;
 
-use crate::globals::Globals;
-use crate::mode::{Mode, SIMULATED};
+use crate::globals::{Globals, Mode, RackArgs, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::programs::RealRack;
 use crate::tpch::reference;
-use args::DemoArgs;
+use clap::Args;
 use rackweave_base::NodeId;
 use rackweave_bench::ycsb::Nodes;
 use rackweave_controller::{FlowError, FlowState};
@@ -32,6 +29,7 @@ use rackweave_workload::tpch::{
     ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
 pub use report::{decimal, q1_row};
+use std::path::PathBuf;
 use systems::SystemName;
 
 /// Default bytes of an item: half a thousand rows.
@@ -66,6 +64,40 @@ struct DemoPlan {
 struct Flows {
     orders: Flow,
     lineitem: Flow,
+}
+
+/// Arguments of `demo`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  rackweave demo
+  rackweave demo --systems pages,tree --scale-factor 0.1
+  rackweave demo --simulated --loss 0.01 --duplicate 0.01 --reorder 0.01 --corrupt 0.01 --seed 7
+  rackweave demo --capture demo.pcapng --format json
+  rackweave demo --hosted                    on the rack that `rackweave up` runs
+  rackweave demo --config rack.toml          the same if the file has a [hosted] section
+
+On a running rack the demo is four of its nodes: guests, or those that --as names.")]
+pub struct DemoArgs {
+    /// In virtual time, on a modelled 100 Gbit/s testbed
+    #[arg(long)]
+    pub simulated: bool,
+    /// Which systems, on one rack, one after another; without it, all that a running rack has
+    /// programs for. A simulated rack runs flows alone
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
+    pub systems: Vec<SystemName>,
+    /// How many rows: 1 is six million of lineitem; less of it makes less of everything. Without
+    /// it, 1, and 0.1 on simulated and hosted racks
+    #[arg(long, value_name = "F")]
+    pub scale_factor: Option<f64>,
+    /// Bytes of an item, a multiple of 64; without it, 32 KiB
+    #[arg(long, value_name = "BYTES")]
+    pub item_size: Option<u32>,
+    /// Write what the switch saw, before and after, to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub rack: RackArgs,
 }
 
 /// Runs the command.

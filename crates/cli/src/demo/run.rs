@@ -4,12 +4,10 @@
 use super::DemoPlan;
 use super::fan_out::{self, FoundBy, Rows};
 use super::report::DemoReport;
-use crate::globals::Globals;
-use crate::memcpy;
-use crate::mode::SIMULATED;
+use crate::globals::{Globals, SIMULATED};
+use crate::measure::memcpy_bandwidth;
 use crate::outcome::CliError;
-use crate::patience::Wish;
-use crate::programs::{self, End, Group, OwnRack, Watch};
+use crate::programs::{self, End, Group, OwnRack, Watch, Wish};
 use crate::progress::Progress;
 use crate::report::object;
 use crate::tpch::{ROWS_PER_STEP, Worker};
@@ -115,7 +113,7 @@ pub(super) fn run(
         fan_out(rack, plan, &mut storage, globals, report)?;
     }
     if rack.simulated().is_none() {
-        let memcpy = memcpy::bandwidth(64 << 20, 32 << 10) / 1e9;
+        let memcpy = memcpy_bandwidth(64 << 20, 32 << 10) / 1e9;
         report.memcpy_gigabytes_per_second = Some(memcpy);
         report.ratio_to_memcpy = Some(report.gigabytes_per_second / memcpy);
     }

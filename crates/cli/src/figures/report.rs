@@ -2,7 +2,7 @@
 //! text.
 
 use super::{FigureFiles, Kept, Made, VERSION};
-use crate::report::{Text, object};
+use crate::report::{object, text};
 use rackweave_bench::experiment::Experiment;
 use rackweave_bench::figure::{Claim, ratio, short};
 use rackweave_sim::devices::{self, Constant};
@@ -116,6 +116,6 @@ impl FigureFiles {
             shown.shift_remove(key);
         }
         shown["figures"] = self.made().map(figure_row).collect();
-        Text::new(shown).to_string()
+        text(shown)
     }
 }

@@ -1,9 +1,9 @@
 //! The keys of an action: their names, their ranges, and which of them can be combined.
 
 use super::script::{Action, Consumer, Create, Leaver, Producer, ScriptLine, What};
-use crate::amount::Amount;
 use crate::items::ITEMS_MAX;
 use crate::items::stamps::ITEM_MIN;
+use crate::measure::Amount;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;
 use serde::{Deserialize, Serialize};

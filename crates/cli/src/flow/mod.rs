@@ -4,25 +4,23 @@
 //! anything runs; `joined` puts it on a running rack; `stage` carries out the actions, `run` runs
 //! the resulting ends, which are those of `crate::items`; `report` has the results.
 
-pub mod args;
 mod check;
-mod joined;
 mod keys;
 mod report;
 mod run;
 mod script;
 mod stage;
 
-use crate::globals::Globals;
-use crate::mode::Mode;
+use crate::globals::{Globals, Mode, RackArgs};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::programs::OwnRack;
-use args::FlowArgs;
+use clap::Args;
 use rackweave_rack::{Rack, RackConfig};
 use script::{Script, What};
 use stage::{FlowEnd, ScriptRun};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A script with every action.
 const EXAMPLE: &str = include_str!("example.toml");
@@ -36,6 +34,57 @@ struct Play {
     joined_as: Option<BTreeMap<String, String>>,
     /// Whether every end has finished.
     is_over: bool,
+}
+
+/// Arguments of `flow`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave flow --example > flows.toml
+  rackweave flow flows.toml --simulated
+  rackweave flow flows.toml --drivers 0 --format json
+  rackweave flow flows.toml --hosted
+
+A script is a list of timed actions, in TOML or, if its name ends in .json, in JSON:
+
+  [[action]]
+  at_ms = 0
+  action = \"create\"
+  flow = \"scan\"
+  shape = \"balance\"
+  producers = [\"storage0\", \"storage1\"]
+  consumers = [\"compute0\"]
+  items = 20000
+
+  [[action]]
+  at_ms = 1
+  action = \"add-consumer\"
+  flow = \"scan\"
+  node = \"compute1\"
+  consumer_rate_mb_s = 500
+
+Actions: create, weight, add-consumer, remove-consumer, add-producer, close, report. Producers push
+stamped items, and consumers check every byte, the order, and that nothing is lost or comes twice.
+An action that is refused is shown, and the flow goes on; the verdict fails unless the action has
+expect_error = true.
+
+With --hosted every action works. The process joins the running rack as a guest for each node that
+the script names, because the rack's own processes have these nodes; --as names other nodes for
+them, in the order in which the script first names its own. The report shows which node is which.
+An action takes some milliseconds there, in which the script's nodes do nothing else: flows that are
+to be changed need items for longer than the example's, or items = N in place of run_ms.")]
+pub struct FlowArgs {
+    /// The script
+    #[arg(value_name = "SCRIPT", required_unless_present = "example")]
+    pub script: Option<PathBuf>,
+    /// Print a script that shows every action, and run nothing
+    #[arg(long)]
+    pub example: bool,
+    /// In virtual time, on a modelled 100 Gbit/s testbed
+    #[arg(long)]
+    pub simulated: bool,
+    #[command(flatten)]
+    pub rack: RackArgs,
 }
 
 /// Runs the command.
@@ -61,13 +110,11 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         is_over: false,
     };
     let rack = match mode {
-        Mode::Hosted => joined::join(&mut play, &args.rack, globals)?.into(),
+        Mode::Hosted => run::join(&mut play, &args.rack, globals)?.into(),
         _ => OwnRack::new(&play.config, args.simulated, globals)?,
     };
     let found = run::run(&mut play, rack, mode, globals)?;
-    output::print_as(globals, "flow", &found, |found| {
-        report::text(found).to_string()
-    })?;
+    output::print_as(globals, "flow", &found, report::text)?;
     Ok(Verdict::of(found["verified"] == true))
 }
 

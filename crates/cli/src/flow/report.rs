@@ -3,8 +3,8 @@
 use super::Play;
 use super::script::Action;
 use super::stage::{FlowEnd, FlowRecord};
-use crate::mode::SIMULATED;
-use crate::report::{Text, joined, object};
+use crate::globals::SIMULATED;
+use crate::report::{joined, object, titled};
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use serde::Serialize;
@@ -184,7 +184,7 @@ pub(super) fn found(
 }
 
 /// The results as text. Snapshots are in the outcomes of their actions.
-pub(super) fn text(found: &Map<String, Value>) -> Text {
+pub(super) fn text(found: &Map<String, Value>) -> String {
     let time = match found["mode"] == SIMULATED {
         true => "virtual_time_s",
         false => "elapsed_s",
@@ -215,7 +215,7 @@ pub(super) fn text(found: &Map<String, Value>) -> Text {
             format!("{script} on {article} {mode} rack, seed {}", found["seed"])
         }
     };
-    Text::new(object(shown)).titled(heading, &[])
+    titled(&heading, &[], object(shown))
 }
 
 /// An action in the table of the text.

@@ -4,13 +4,13 @@
 use super::Play;
 use super::report::{self, RackFound};
 use super::stage::RunningEnd;
-use crate::globals::Globals;
-use crate::mode::Mode;
+use crate::globals::{Globals, Mode, RackArgs};
 use crate::outcome::CliError;
-use crate::programs::{Advance, OwnRack, Session};
+use crate::programs::{Advance, OwnRack, RealRack, Session};
 use crate::progress::Progress;
 use rackweave_base::Duration;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Virtual time between two checks whether the user wants to stop.
@@ -131,4 +131,31 @@ fn act_out(
             session.finish();
         }
     }
+}
+
+/// Joins as guests, or as the nodes that the user names, in the order in which the script first
+/// names its own.
+///
+/// # Errors
+/// As for [`RealRack::join`].
+pub fn join(play: &mut Play, args: &RackArgs, globals: &Globals) -> Result<RealRack, CliError> {
+    let mut named: Vec<String> = Vec::new();
+    for node in play.script.nodes_mut() {
+        if !named.contains(node) {
+            named.push(node.clone());
+        }
+    }
+    let rack = RealRack::join(&play.config, named.len(), (args, globals))?;
+    let guests = rack.nodes().iter();
+    let guests = guests.map(|node| play.config.node[usize::from(node.0)].name.clone());
+    let joined = match args.join_as.is_empty() {
+        true => guests.collect(),
+        false => args.join_as.clone(),
+    };
+    let joined_as: BTreeMap<String, String> = named.into_iter().zip(joined).collect();
+    for node in play.script.nodes_mut() {
+        *node = joined_as[node].clone();
+    }
+    play.joined_as = Some(joined_as);
+    Ok(rack)
 }

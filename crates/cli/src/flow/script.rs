@@ -2,7 +2,7 @@
 //! each action has exactly the keys that it needs (`keys`); `check` validates nodes and flows.
 
 use super::keys::Raw;
-use crate::amount::Amount;
+use crate::measure::Amount;
 use crate::outcome::CliError;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;

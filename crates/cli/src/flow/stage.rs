@@ -3,9 +3,9 @@
 
 use super::report::{ActionReport, snapshot};
 use super::script::{Action, Create, Leaver, What};
-use crate::amount::Amount;
 use crate::items::verify::{self, Evidence, Seen};
-use crate::items::{ItemSource, Sink};
+use crate::items::{ItemSource, Sink, Style};
+use crate::measure::Amount;
 use crate::programs::End;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
@@ -55,7 +55,8 @@ pub struct ScriptRun {
     pub snapshots: Vec<Value>,
 }
 
-type Done = Result<String, FlowError>;
+/// What an action has done, and the ends that it has started.
+type Done = Result<(String, Newcomers), FlowError>;
 
 /// Message about a flow, and about the ring of a member.
 const MADE: &str = "the controller just made it";
@@ -73,11 +74,8 @@ impl ScriptRun {
 
     /// Executes an action. Refusals are recorded; the caller must run the returned ends.
     pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Newcomers {
-        let mut newcomers = Vec::new();
         let done = match (&action.what, &action.flow) {
-            (What::Create(create), Some(name)) => {
-                self.create(name, create, rack, now, &mut newcomers)
-            }
+            (What::Create(create), Some(name)) => self.create(name, create, rack, now),
             (What::Report, name) => {
                 let named =
                     |flow: &&FlowRecord| name.as_ref().is_none_or(|name| *name == flow.name);
@@ -85,36 +83,25 @@ impl ScriptRun {
                 let shown = flows.map(|flow| snapshot(flow, now));
                 let (shown, words): (Vec<Value>, Vec<String>) = shown.unzip();
                 self.snapshots.extend(shown);
-                Ok(words.join("; "))
+                Ok((words.join("; "), Newcomers::new()))
             }
             (what, name) => {
                 let flows = self.flows.iter_mut();
                 match flows.rev().find(|flow| Some(&flow.name) == name.as_ref()) {
-                    Some(flow) => flow.change(what, &self.config, now, &mut newcomers),
+                    Some(flow) => flow.change(what, &self.config, now),
                     None => Err(FlowError::NotRunning),
                 }
             }
         };
-        let done = done.map_err(|error| self.config.name_nodes(&error.to_string()));
+        let (done, newcomers) = match done {
+            Ok((done, newcomers)) => (Ok(done), newcomers),
+            Err(error) => (Err(self.config.name_nodes(&error.to_string())), Vec::new()),
+        };
         self.actions.push(ActionReport::new(action, now, done));
         newcomers
     }
 
-    fn create(
-        &mut self,
-        name: &str,
-        create: &Create,
-        rack: &Rack,
-        now: u64,
-        newcomers: &mut Newcomers,
-    ) -> Done {
-        let nodes = |names: &[String]| -> Vec<NodeId> {
-            names
-                .iter()
-                .map(|name| node_of(name, &self.config))
-                .collect()
-        };
-        let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
+    fn create(&mut self, name: &str, create: &Create, rack: &Rack, now: u64) -> Done {
         let made = spec_of(create, rack).and_then(|spec| rack.create_flow(spec));
         let mut played = FlowRecord {
             name: name.to_owned(),
@@ -128,15 +115,18 @@ impl ScriptRun {
         };
         let made = made.map(|flow| {
             played.flow = Some(flow);
+            let mut newcomers = Newcomers::new();
             // Consumers first, so that the first item does not wait for its consumer.
-            for (at, (&node, &rate)) in consumers.iter().zip(&create.consumer_rates).enumerate() {
+            let consumers = create.consumers.iter().zip(&create.consumer_rates);
+            for (at, (name, &rate)) in consumers.enumerate() {
+                let node = node_of(name, &self.config);
                 newcomers.push(played.sink(at, (node, false), rate, now));
             }
-            let manner = (create.amount, create.producer_rate);
-            for (at, &node) in producers.iter().enumerate() {
-                newcomers.push(played.source(at, node, manner, now));
+            for (at, name) in create.producers.iter().enumerate() {
+                let (node, manner) = (node_of(name, &self.config), create.producer_rate);
+                newcomers.push(played.source(at, node, (create.amount, manner), now));
             }
-            create.to_string()
+            (create.to_string(), newcomers)
         });
         self.flows.push(played);
         made
@@ -211,33 +201,24 @@ impl FlowRecord {
         self.flow.as_mut().ok_or(FlowError::NotRunning)
     }
 
-    fn change(
-        &mut self,
-        what: &What,
-        config: &RackConfig,
-        now: u64,
-        newcomers: &mut Newcomers,
-    ) -> Done {
-        match what {
+    fn change(&mut self, what: &What, config: &RackConfig, now: u64) -> Done {
+        let done = match what {
             What::Weight(weight) => {
                 self.flow()?.set_weight(*weight)?;
                 self.weight = *weight;
-                Ok(match weight {
-                    Some(weight) => format!("weight {weight}"),
-                    None => "no weight".into(),
-                })
+                weight.map_or("no weight".into(), |weight| format!("weight {weight}"))
             }
             What::AddConsumer(joiner) => {
                 let node = node_of(&joiner.node, config);
                 let at = self.flow()?.add_consumer(&joiner.node)?;
-                newcomers.push(self.sink(at, (node, true), joiner.rate, now));
-                Ok(format!("consumer {at} on {}", joiner.node))
+                let newcomer = self.sink(at, (node, true), joiner.rate, now);
+                return Ok((format!("consumer {at} on {}", joiner.node), vec![newcomer]));
             }
             What::AddProducer(joiner) => {
                 let node = node_of(&joiner.node, config);
                 let at = self.flow()?.add_producer(node)?;
-                newcomers.push(self.source(at, node, (joiner.amount, joiner.rate), now));
-                Ok(format!("producer {at} on {}", joiner.node))
+                let newcomer = self.source(at, node, (joiner.amount, joiner.rate), now);
+                return Ok((format!("producer {at} on {}", joiner.node), vec![newcomer]));
             }
             What::RemoveConsumer(leaver) => {
                 let at = match leaver {
@@ -247,25 +228,29 @@ impl FlowRecord {
                 self.flow()?.remove_consumer(at)?;
                 self.sinks[at].2.borrow_mut().removed = true;
                 let node = &config.node[usize::from(self.sinks[at].0.0)].name;
-                Ok(format!("consumer {at} on {node} leaves"))
+                format!("consumer {at} on {node} leaves")
             }
             What::Close => {
                 self.flow()?.close();
-                Ok("closed".into())
+                "closed".into()
             }
             What::Create(_) | What::Report => unreachable!("the stage does these itself"),
-        }
+        };
+        Ok((done, Newcomers::new()))
     }
 
     /// The first consumer on a node that has not been removed. If there is none, a removed one,
     /// which the controller will refuse.
     fn on_node(&self, node: NodeId) -> usize {
-        let here = |sink: &(NodeId, bool, Shared<Sink>)| sink.0 == node;
-        let left = |sink: &(NodeId, bool, Shared<Sink>)| !sink.2.borrow().removed;
-        let sinks = self.sinks.iter();
-        let living = sinks.clone().position(|sink| here(sink) && left(sink));
-        let any = || sinks.clone().position(here);
-        living.or_else(any).unwrap_or(self.sinks.len())
+        let here = || {
+            self.sinks
+                .iter()
+                .enumerate()
+                .filter(|(_, sink)| sink.0 == node)
+        };
+        let living = here().find(|(_, sink)| !sink.2.borrow().removed);
+        let any = living.or_else(|| here().next());
+        any.map_or(self.sinks.len(), |(at, _)| at)
     }
 
     fn sink(
@@ -278,7 +263,8 @@ impl FlowRecord {
         let flow = self.flow.as_ref().expect(MADE);
         let consumer = flow.take_consumer(at).expect(MADE);
         let index = (self.shape == FlowShape::Shuffle).then_some(at);
-        let sink = Sink::checked(consumer, flow.consumer_bell(at), index, rate, now);
+        let style = Style::checked(rate, now);
+        let sink = Sink::new(consumer, flow.consumer_bell(at), index, style);
         let sink = Rc::new(RefCell::new(sink));
         self.sinks.push((node, joined, sink.clone()));
         (node, End::Sink(sink))
@@ -288,12 +274,13 @@ impl FlowRecord {
         &mut self,
         at: usize,
         node: NodeId,
-        manner: (Amount, Option<f64>),
+        (amount, rate): (Amount, Option<f64>),
         now: u64,
     ) -> (NodeId, RunningEnd) {
         let flow = self.flow.as_ref().expect(MADE);
         let rings = flow.take_producers(at).expect(MADE);
-        let source = ItemSource::checked(rings, flow.producer_bells(at), at, manner, now);
+        let style = Style::checked(rate, now);
+        let source = ItemSource::new(rings, flow.producer_bells(at), at, amount, style);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));
         (node, End::Source(source))
@@ -345,6 +332,6 @@ pub fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
 
 /// The node with a name that has been checked.
 fn node_of(name: &str, config: &RackConfig) -> NodeId {
-    let at = config.node.iter().position(|node| node.name == name);
-    NodeId(at.expect("the script was checked against this rack") as u16)
+    let node = config.node_named(name);
+    node.expect("the script was checked against this rack")
 }

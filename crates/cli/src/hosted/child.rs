@@ -5,6 +5,8 @@
 //! in good order.
 
 use super::event::Event;
+use crate::globals::Interrupt;
+use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -190,4 +192,33 @@ fn listen(
             let _ = words.send((name.clone(), read(&line)));
         }
     });
+}
+
+/// How long a process may take to end in good order once the pipe is closed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// For processes that others start.
+#[derive(Args, Clone, Debug)]
+pub struct LeashArgs {
+    /// End when standard input closes
+    #[arg(long, hide = true)]
+    pub end_with_stdin: bool,
+}
+
+impl LeashArgs {
+    /// Stops this process when standard input closes, and ends it forcibly if it does not stop.
+    pub fn hold(&self, interrupt: &Interrupt) {
+        if !self.end_with_stdin {
+            return;
+        }
+        let interrupt = interrupt.clone();
+        std::thread::spawn(move || {
+            let mut input = std::io::stdin().lock();
+            let mut ignored = [0; 64];
+            while matches!(input.read(&mut ignored), Ok(read) if read > 0) {}
+            interrupt.set();
+            std::thread::sleep(GRACE);
+            std::process::exit(1);
+        });
+    }
 }

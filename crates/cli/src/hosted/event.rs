@@ -2,11 +2,10 @@
 //! as one JSON object per line (docs/JSON.md), which is also the format between children and the
 //! process that started them.
 
-use crate::globals::Format;
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
+use derive_more::Display;
 use rackweave_rack::hosted::{NodeEvent, SwitchEvent};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io::Write;
 
 /// The schema of every event.
@@ -22,62 +21,98 @@ pub struct Event {
     pub what: What,
 }
 
-/// The kind of event.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+/// The kind of event, and its line as text.
+#[derive(Serialize, Deserialize, Display, Clone, PartialEq, Debug)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
     /// The switch accepts connections.
+    #[display("listening at {address}")]
     Listening { address: String },
     /// The switch's process waits while another one leads, or because none can be elected.
+    #[display(
+        "standing by: {}",
+        if_any(
+            why,
+            "another switch process leads",
+            "no switch process can be elected: "
+        )
+    )]
     StandsBy { why: Option<String> },
     /// The switch's process ends, because another one leads or soon will.
+    #[display("leads no longer: {why}")]
     SteppedDown { why: String },
     /// A node has joined the switch.
+    #[display("{node} joined over {link}")]
     NodeJoined { node: String, link: String },
     /// A node has left; with a reason if it died.
+    #[display("{node} {}", if_any(why, "left", "is lost: "))]
     NodeLeft { node: String, why: Option<String> },
     /// The stores of a node could not be connected.
+    #[display("the stores of {node} are missing: {why}")]
     StoresFailed { node: String, why: String },
     /// The switch refused a connection.
+    #[display("refused {why}")]
     Refused { why: String },
     /// The node waits for the switch.
+    #[display("waiting for the switch: {why}")]
     Waiting { why: String },
     /// The node has joined the rack.
+    #[display("joined over {link}")]
     Joined { link: String },
     /// The node has lost the switch.
+    #[display("lost the switch: {why}")]
     Lost { why: String },
     /// The switch has restored the state of an earlier process; `absent` nodes have not come back.
+    #[display(
+        "restored the state of the earlier switch process{}",
+        listed(", without ", absent)
+    )]
     Restored { absent: Vec<String> },
     /// The switch does not use the state of an earlier process.
+    #[display("the rack starts anew; the state of the earlier switch process is not used: {why}")]
     StateLeft { why: String },
     /// The switch cannot save the controller's state.
+    #[display("the controller's state cannot be saved and will end with this process: {why}")]
     StateNotSaved { why: String },
     /// The process has ended as requested.
+    #[display("ended")]
     Ended,
     /// The switch has read its keys again, and disconnected nodes whose keys were revoked.
+    #[display("read the keys again{}", listed(", and cut off ", cut))]
     KeysRead { cut: Vec<String> },
     /// `up` has created keys.
+    #[display("made keys in {directory} for {}", names.join(", "))]
     KeysMade {
         directory: String,
         names: Vec<String>,
     },
     /// `up` has started a process.
+    #[display("started {child}, process {pid}")]
     Started { child: String, pid: u32 },
     /// A process has ended unexpectedly.
+    #[display("{child} ended unexpectedly, {status}{}", if_any(error, "", ": "))]
     Died {
         child: String,
         status: String,
         error: Option<String>,
     },
     /// It will be restarted.
+    #[display("{child} starts again in {after_s} s")]
     StartsAgain { child: String, after_s: f64 },
     /// All nodes have joined.
+    #[display("all {nodes} nodes have joined; {usage}")]
     Ready { nodes: usize, usage: String },
     /// `up` ends all processes.
+    #[display("ending all processes")]
     Ending,
     /// A process had to be killed, because it did not end when requested.
+    #[display("{child} did not end in time and was killed")]
     Killed { child: String },
     /// A node serves columns.
+    #[display(
+        "serving {columns} columns of lineitem at {address}: {rows} rows, part {part} of {parts} at \
+         scale factor {scale_factor}"
+    )]
     ServingColumns {
         address: String,
         scale_factor: f64,
@@ -87,12 +122,14 @@ pub enum What {
         rows: u64,
     },
     /// It has served so many, and ends.
+    #[display("served {columns} columns of {bytes} bytes over {connections} connections")]
     ServedColumns {
         connections: u64,
         columns: u64,
         bytes: u64,
     },
     /// A process's error.
+    #[display("error: {text}")]
     Error { text: String },
 }
 
@@ -126,106 +163,17 @@ impl From<NodeEvent> for What {
     }
 }
 
-impl What {
-    /// An event of the controller's state, or of its election, in words; empty for any other.
-    fn of_state(&self) -> String {
-        match self {
-            What::StandsBy { why: None } => "standing by: another switch process leads".to_owned(),
-            What::StandsBy { why: Some(why) } => {
-                format!("standing by: no switch process can be elected: {why}")
-            }
-            What::SteppedDown { why } => format!("leads no longer: {why}"),
-            What::Restored { absent } => {
-                let text = "restored the state of the earlier switch process";
-                match absent.is_empty() {
-                    true => text.to_owned(),
-                    false => format!("{text}, without {}", absent.join(", ")),
-                }
-            }
-            What::StateLeft { why } => format!(
-                "the rack starts anew; the state of the earlier switch process is not used: {why}"
-            ),
-            What::StateNotSaved { why } => {
-                format!(
-                    "the controller's state cannot be saved and will end with this process: {why}"
-                )
-            }
-            _ => String::new(),
-        }
-    }
+/// What is said if there is no reason, or the reason after `before`.
+fn if_any(why: &Option<String>, without: &str, before: &str) -> String {
+    why.as_ref()
+        .map_or(without.to_owned(), |why| format!("{before}{why}"))
 }
 
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            What::Listening { address } => write!(f, "listening at {address}"),
-            What::NodeJoined { node, link } => write!(f, "{node} joined over {link}"),
-            What::NodeLeft { node, why: None } => write!(f, "{node} left"),
-            What::NodeLeft {
-                node,
-                why: Some(why),
-            } => write!(f, "{node} is lost: {why}"),
-            What::StoresFailed { node, why } => {
-                write!(f, "the stores of {node} are missing: {why}")
-            }
-            What::StandsBy { .. }
-            | What::SteppedDown { .. }
-            | What::Restored { .. }
-            | What::StateLeft { .. }
-            | What::StateNotSaved { .. } => f.write_str(&self.of_state()),
-            What::Refused { why } => write!(f, "refused {why}"),
-            What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
-            What::Joined { link } => write!(f, "joined over {link}"),
-            What::Lost { why } => write!(f, "lost the switch: {why}"),
-            What::Ended => f.write_str("ended"),
-            What::KeysRead { cut } if cut.is_empty() => f.write_str("read the keys again"),
-            What::KeysRead { cut } => {
-                write!(f, "read the keys again, and cut off {}", cut.join(", "))
-            }
-            What::KeysMade { directory, names } => {
-                write!(f, "made keys in {directory} for {}", names.join(", "))
-            }
-            What::Started { child, pid } => write!(f, "started {child}, process {pid}"),
-            What::Died {
-                child,
-                status,
-                error: None,
-            } => write!(f, "{child} ended unexpectedly, {status}"),
-            What::Died {
-                child,
-                status,
-                error: Some(error),
-            } => write!(f, "{child} ended unexpectedly, {status}: {error}"),
-            What::StartsAgain { child, after_s } => {
-                write!(f, "{child} starts again in {after_s} s")
-            }
-            What::Ready { nodes, usage } => {
-                write!(f, "all {nodes} nodes have joined; {usage}")
-            }
-            What::Ending => f.write_str("ending all processes"),
-            What::Killed { child } => write!(f, "{child} did not end in time and was killed"),
-            What::ServingColumns {
-                address,
-                scale_factor,
-                part,
-                parts,
-                columns,
-                rows,
-            } => write!(
-                f,
-                "serving {columns} columns of lineitem at {address}: {rows} rows, part {part} of \
-                 {parts} at scale factor {scale_factor}"
-            ),
-            What::ServedColumns {
-                connections,
-                columns,
-                bytes,
-            } => write!(
-                f,
-                "served {columns} columns of {bytes} bytes over {connections} connections"
-            ),
-            What::Error { text } => write!(f, "error: {text}"),
-        }
+/// Names after `before`; nothing if there are none.
+fn listed(before: &str, names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("{before}{}", names.join(", ")),
     }
 }
 

@@ -1,17 +1,39 @@
 //! The command `keygen`: the keys of a hosted rack.
 
-use super::args::KeygenArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
+use clap::Args;
 use rackweave_control::keys::{self, KeygenReport, Outcome};
 use rackweave_control::{CONTROLLER_NAME, KeyError};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::OPERATOR_NAME;
 use serde::Serialize;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Arguments of `keygen`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave keygen --config rack.toml
+  rackweave keygen --config rack.toml --directory keys
+
+Makes what is missing and keeps what is there. To where NAME runs go NAME.key, NAME.crt and
+authority.crt: those of `controller` to the switch, those of `operator` to where commands are given,
+those of each node to the node. authority.key stays here: who has it can make keys for this rack.")]
+pub struct KeygenArgs {
+    /// Where the keys lie; without it, hosted.keys, or `keys` in hosted.directory
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// How long new certificates last; those that end within a third of it are renewed
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub days: u32,
+    /// Take this name's key back, and make a new one: the old one is put on the list `revoked`,
+    /// which the switch reads again on SIGHUP
+    #[arg(long, value_name = "NAME")]
+    pub revoke: Option<String>,
+}
 
 /// The created keys.
 #[derive(Serialize)]
@@ -57,7 +79,7 @@ pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
         authority: word(made.authority),
         keys: keys.collect(),
     };
-    output::print(globals, "keygen", &report)?;
+    output::print_as(globals, "keygen", &report, text)?;
     Ok(Verdict::Passed)
 }
 
@@ -75,25 +97,15 @@ pub fn make(
     keys::keygen_for(directory, &names, lifetime)
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "keys in {}:", self.directory.display())?;
-        writeln!(
-            f,
-            "  {:<7} authority (authority.crt, authority.key)",
-            self.authority
-        )?;
-        for Key { name, outcome } in &self.keys {
-            writeln!(f, "  {outcome:<7} {name}")?;
-        }
-        writeln!(
-            f,
-            "Copy NAME.key, NAME.crt and authority.crt to where NAME runs, and nothing else: \
-             {CONTROLLER_NAME} is the switch's, {OPERATOR_NAME} that of commands."
-        )?;
-        write!(
-            f,
-            "Keep authority.key here: who has it can make keys for this rack."
-        )
-    }
+fn text(report: &Report) -> String {
+    let key = |Key { name, outcome }: &Key| format!("  {outcome:<7} {name}\n");
+    let keys: String = report.keys.iter().map(key).collect();
+    format!(
+        "keys in {}:\n  {:<7} authority (authority.crt, authority.key)\n{keys}\
+         Copy NAME.key, NAME.crt and authority.crt to where NAME runs, and nothing else: \
+         {CONTROLLER_NAME} is the switch's, {OPERATOR_NAME} that of commands.\n\
+         Keep authority.key here: who has it can make keys for this rack.",
+        report.directory.display(),
+        report.authority,
+    )
 }

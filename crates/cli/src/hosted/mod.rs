@@ -3,12 +3,10 @@
 //! `switch` and `node` are the processes, `up` starts them and keeps them running (`supervisor`,
 //! `processes`, `child`; `etcd` for tests), `keygen` creates their keys, `event` has their events.
 
-pub mod args;
 pub mod child;
 pub mod etcd;
 pub mod event;
 pub mod keygen;
-mod leash;
 pub mod node;
 pub mod processes;
 pub mod supervisor;

@@ -1,15 +1,43 @@
 //! The command `switch`: the switch and the controller of a hosted rack, until requested to end.
 
-use super::args::SwitchArgs;
+use super::child::LeashArgs;
 use super::event::{Speaker, What};
-use super::leash;
 use crate::capture::Recording;
-use crate::globals::Globals;
-use crate::interrupt::Interrupt;
+use crate::globals::{Globals, Interrupt};
 use crate::outcome::{CliError, Verdict};
+use clap::Args;
 use rackweave_rack::hosted::{SwitchEvent, SwitchOptions, SwitchProcess};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Arguments of `switch`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave switch --config rack.toml
+  rackweave switch --config rack.toml --listen 0.0.0.0:7471 --capture switch.pcapng
+  rackweave switch --config rack.toml --standby
+                               takes over when the other one dies; needs [hosted.standby]
+
+With a section [hosted.standby], each of the two waits while the other one leads.")]
+pub struct SwitchArgs {
+    /// Where the controller listens; without it, hosted.listen or hosted.control
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Run as the standby
+    #[arg(long)]
+    pub standby: bool,
+    /// Where etcd is reached, instead of at hosted.etcd
+    #[arg(long, value_name = "URL", hide = true)]
+    pub etcd: Option<String>,
+    /// Write what the switch sees, before and after, to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub leash: LeashArgs,
+}
 
 /// How often to check whether keys are to be read again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -48,9 +76,7 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
         is_standby: args.standby,
         elector: None,
     };
-    if args.leash.end_with_stdin {
-        leash::hold(&globals.interrupt);
-    }
+    args.leash.hold(&globals.interrupt);
     let speaker = Speaker::new(globals, if args.standby { "standby" } else { "switch" });
     let hosted = config.hosted();
     let process = if args.standby || hosted.standby.is_some() || !hosted.etcd.is_empty() {

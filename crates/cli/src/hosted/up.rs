@@ -1,19 +1,45 @@
 //! The command `up`: a hosted rack on this machine, with one process for the switch and one per
 //! node.
 
-use super::args::UpArgs;
 use super::child::Recipe;
-use super::etcd;
 use super::event::{Speaker, What};
-use super::keygen;
 use super::processes::Processes;
 use super::supervisor::{End, Supervisor};
+use super::{etcd, keygen};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
+use clap::Args;
 use rackweave_control::keys::{LIFETIME, Outcome};
 use rackweave_rack::config::SecurityKind;
 use rackweave_rack::{RackConfig, RackError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `up`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave up                 the default hosted rack; use it with `rackweave demo --hosted`
+  rackweave up rack.toml       use it with `rackweave demo --config rack.toml`
+  rackweave up rack.toml --without compute0,compute1
+                               for programs of yours that join as these nodes
+
+Keys that are missing are made. A process that ends is started again; one that is refused three
+times in a row ends all. Ctrl-C ends all processes.")]
+pub struct UpArgs {
+    /// The rack's configuration, a TOML file; goes over --config
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Start no process for these nodes: programs join the rack as them
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// End all processes, with exit status 1, when one of them ends
+    #[arg(long)]
+    pub no_restart: bool,
+    /// Start an etcd server for tests, too, at the first URL of hosted.etcd; needs Debian's
+    /// etcd-server
+    #[arg(long)]
+    pub etcd: bool,
+}
 
 /// Minimum width of a name, in columns.
 const NAME_WIDTH_MIN: usize = 6;

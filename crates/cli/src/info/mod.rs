@@ -3,15 +3,16 @@
 //! In text form the output is a configuration file: everything but the settings is a comment.
 
 mod paths;
-mod rack;
 mod topology;
 
 use crate::globals::{Globals, RackArgs};
 use crate::outcome::{CliError, Verdict};
-use crate::report::{Text, joined, object};
+use crate::report::{self, joined, object};
 use crate::{output, switch_shape};
 use clap::Args;
+use rackweave_base::NodeId;
 use rackweave_programs::PipelineConfig;
+use rackweave_rack::hosted::{Counters, HostedError, HostedRack};
 use rackweave_rack::paths::{Kind, Path};
 use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
 use rackweave_switch::Ledger;
@@ -42,14 +43,12 @@ pub struct InfoArgs {
 /// If the configuration is invalid, or a process answers that is not this rack's switch.
 pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let hosted = globals.hosted(&args.rack)?;
-    let rack = hosted.as_ref().map(rack::ask).transpose()?;
+    let rack = hosted.as_ref().map(ask).transpose()?;
     let config = match hosted {
         Some(config) => config,
         None => globals.rack_config(&args.rack)?,
     };
-    let is_whole = rack
-        .as_ref()
-        .is_none_or(|rack| rack::is_whole(rack, &config));
+    let is_whole = rack.as_ref().is_none_or(|rack| is_whole(rack, &config));
     let toml = config.to_toml();
     let paths = rackweave_rack::paths::describe(&config).map_err(RackError::from)?;
     let of_switch_0 = switch_shape::ledger(&switch_shape::pipeline_config(&config));
@@ -100,7 +99,7 @@ fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
         }
     }
     shown["memory"]["of"] = MEMORY.into();
-    for line in Text::new(shown).to_string().lines() {
+    for line in report::text(shown).lines() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", format!("# {line}").trim_end());
     }
@@ -223,6 +222,59 @@ fn cpu() -> Value {
         "cores": std::thread::available_parallelism().map_or(1, usize::from),
         "features": features.map(feature).to_vec(),
     })
+}
+
+/// The state of the rack's processes as reported by the switch, or why it is unknown. A switch that
+/// does not answer is not an error.
+///
+/// # Errors
+/// If keys are missing for a rack that runs, or a process answers that is not this rack's switch.
+pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
+    let hosted = config.hosted();
+    let (mut rack, problem) = match HostedRack::connect(config) {
+        Ok(rack) => (Some(rack), None),
+        Err(error @ HostedError::NotRunning { .. }) => (None, Some(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let status = rack.as_mut().map(HostedRack::status).transpose()?;
+    let status = status.as_ref();
+    let mut nodes = Vec::new();
+    if let (Some(rack), Some(status)) = (&mut rack, status) {
+        for (at, status) in status.nodes.iter().enumerate() {
+            let mut node = object(status);
+            // A node that has just died has none.
+            let counters = rack.node_counters(NodeId(at as u16)).unwrap_or_default();
+            let some: Counters = counters.into_iter().filter(|&(_, n)| n > 0).collect();
+            node.insert("counters".into(), json!(some));
+            nodes.push(node);
+        }
+    }
+    Ok(json!({
+        "control": hosted.control.to_string(),
+        "security": hosted.security,
+        "running": status.is_some(),
+        "problem": problem,
+        "switch_pid": status.map(|it| it.pid),
+        "switch_process": status.map(|it| &it.process),
+        "term": status.map(|it| it.term),
+        "up_seconds": status.map(|it| it.up_seconds),
+        "lanes_used": status.map(|it| it.lanes_used),
+        "switch_counters": status.map_or_else(Counters::new, |it| it.switch_counters.clone()),
+        "refused": status.map_or_else(Counters::new, |it| it.refused.clone()),
+        "nodes": nodes,
+        "hosts": status.map_or(&[][..], |it| &it.hosts),
+    }))
+}
+
+/// Whether the switch answers and all nodes have joined, apart from guests.
+pub fn is_whole(rack: &Value, config: &RackConfig) -> bool {
+    let residents: Vec<&str> = config.residents().map(|node| &*node.name).collect();
+    let is_missing = |node: &&Value| {
+        let name = node["name"].as_str().unwrap_or_default();
+        node["joined"] != true && residents.contains(&name)
+    };
+    let nodes = rack["nodes"].as_array();
+    rack["running"] == true && nodes.is_some_and(|all| !all.iter().any(|node| is_missing(&node)))
 }
 
 #[cfg(test)]

@@ -88,12 +88,12 @@ fn rows(paths: &[&Path]) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{COLUMNS, Text};
+    use crate::report::{self, COLUMNS};
     use rackweave_rack::RackConfig;
 
     fn text(config: &RackConfig) -> String {
         let paths = rackweave_rack::paths::describe(config).expect("it is good");
-        Text::new(by_rack(&paths)).to_string()
+        report::text(by_rack(&paths))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A consumer that takes stamped items and records what it saw.
 
 use super::stamps::{Run, note};
-use super::{Manner, Style, WAITS, ring, stamps};
+use super::{ABORTED, Style, ring, stamps};
 use crate::outcome::CliError;
-use crate::programs::{Port, Program, Turn};
+use crate::programs::{Port, Program, Turn, WAITS};
 use rackweave_endpoint::flow::{Consumer, Doorbell, Taken};
 
 /// One consumer.
@@ -13,7 +13,6 @@ pub struct Sink {
     /// Its number, if items name their consumer.
     index: Option<u32>,
     style: Style,
-    begun: u64,
     first: u64,
     /// When it took its last item, in nanoseconds since the start.
     pub last: u64,
@@ -31,36 +30,21 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A consumer of a measured flow.
-    pub fn measured(consumer: Consumer, manner: Manner) -> Self {
-        Self::new(consumer, Style::measured(manner), 0)
-    }
-
-    /// A consumer of a checked flow, which starts now. In a shuffle items name their consumer; this
-    /// one's number is `index`.
-    pub fn checked(
+    /// A consumer. If the items of a checked flow name their consumer, as in a shuffle, its number
+    /// is `index`.
+    pub fn new(
         consumer: Consumer,
         bell: Option<Doorbell>,
         index: Option<usize>,
-        rate: Option<f64>,
-        now: u64,
+        style: Style,
     ) -> Self {
         Self {
+            consumer,
             bell,
             index: index.map(|index| index as u32),
-            ..Self::new(consumer, Style::checked(rate, now), now)
-        }
-    }
-
-    fn new(consumer: Consumer, style: Style, begun: u64) -> Self {
-        Self {
-            consumer,
-            bell: None,
-            index: None,
-            style,
-            begun,
             first: 0,
-            last: begun,
+            last: style.begun,
+            style,
             items: 0,
             runs: Vec::new(),
             problem: None,
@@ -114,7 +98,7 @@ impl Sink {
 
     /// From its start to the last item that it took, in nanoseconds.
     pub fn life(&self) -> u64 {
-        self.last - self.begun
+        self.last - self.style.begun
     }
 
     /// From the first item taken to the last, in nanoseconds.
@@ -136,8 +120,6 @@ impl Sink {
         }
     }
 }
-
-const ABORTED: &str = "broken off";
 
 impl Program for Sink {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {

@@ -1,9 +1,9 @@
 //! A producer that pushes stamped items.
 
-use super::{Manner, Style, WAITS, ring, stamps};
-use crate::amount::Amount;
+use super::{ABORTED, Style, ring, stamps};
+use crate::measure::Amount;
 use crate::outcome::CliError;
-use crate::programs::{Port, Program, Turn};
+use crate::programs::{Port, Program, Turn, WAITS};
 use rackweave_endpoint::flow::{Doorbell, Producer, PushError};
 
 /// One producer with all its rings.
@@ -13,7 +13,6 @@ pub struct ItemSource {
     producer: u32,
     amount: Amount,
     style: Style,
-    begun: u64,
     last: u64,
     /// Number of items pushed so far, by ring.
     pub pushed: Vec<u64>,
@@ -24,42 +23,23 @@ pub struct ItemSource {
 }
 
 impl ItemSource {
-    /// Producer `producer` of a measured flow.
-    pub fn measured(rings: Vec<Producer>, producer: usize, manner: Manner, amount: Amount) -> Self {
-        Self::new(rings, producer, amount, Style::measured(manner), 0)
-    }
-
-    /// Producer `producer` of a checked flow, which starts now.
-    pub fn checked(
+    /// Producer `producer` of a flow.
+    pub fn new(
         rings: Vec<Producer>,
         bells: Option<Vec<Doorbell>>,
         producer: usize,
-        (amount, rate): (Amount, Option<f64>),
-        now: u64,
-    ) -> Self {
-        Self {
-            bells,
-            ..Self::new(rings, producer, amount, Style::checked(rate, now), now)
-        }
-    }
-
-    fn new(
-        rings: Vec<Producer>,
-        producer: usize,
         amount: Amount,
         style: Style,
-        begun: u64,
     ) -> Self {
         Self {
             pushed: vec![0; rings.len()],
             ended: vec![false; rings.len()],
             rings,
-            bells: None,
+            bells,
             producer: producer as u32,
             amount,
+            last: style.begun,
             style,
-            begun,
-            last: begun,
             aborted: false,
         }
     }
@@ -105,7 +85,7 @@ impl ItemSource {
     /// The completed fraction of its work.
     pub fn fraction(&self, now: u64) -> f64 {
         let least = self.pushed.iter().copied().min().unwrap_or(0);
-        let since = now.saturating_sub(self.begun);
+        let since = now.saturating_sub(self.style.begun);
         match self.has_finished() || self.aborted {
             true => 1.0,
             false => self.amount.fraction(least, since).min(1.0),
@@ -114,13 +94,13 @@ impl ItemSource {
 
     /// From its start to the last item that it pushed, in nanoseconds.
     pub fn life(&self) -> u64 {
-        self.last - self.begun
+        self.last - self.style.begun
     }
 
     /// Its end, or that it is running.
     pub fn state(&self) -> &'static str {
         match (self.aborted, self.has_finished()) {
-            (true, _) => "broken off",
+            (true, _) => ABORTED,
             (_, true) => "finished",
             _ => "running",
         }
@@ -142,7 +122,7 @@ impl Program for ItemSource {
             let left = match self.amount {
                 _ if self.ended[at] => 0,
                 Amount::Count(count) => count - self.pushed[at],
-                Amount::Nanos(nanos) if now < self.begun + nanos => u64::MAX,
+                Amount::Nanos(nanos) if now < self.style.begun + nanos => u64::MAX,
                 Amount::Nanos(_) => 0,
             };
             if left == 0 {

@@ -7,33 +7,27 @@
 //! connecting, then the connection is closed; nothing is read from the client.
 //!
 //! `server` replies, `client` finds publishing processes and asks them, `snapshot` is the content;
-//! `source` is what `top` and `stat` observe, `change` the activity between two snapshots, `words`
-//! formats numbers.
+//! `change` is the activity between two snapshots.
 
-pub mod args;
 pub mod change;
 pub mod client;
 #[cfg(test)]
 pub mod samples;
 mod server;
 pub mod snapshot;
-pub mod words;
 
 pub use change::Change;
 use rackweave_rack::statistics::{RackObserver, RackStatistics};
 use server::Server;
 pub use snapshot::Snapshot;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What a command publishes. Clones share it; dropping the last one ends it.
 #[derive(Clone)]
-pub struct Live(Arc<Telling>);
-
-/// The socket must be dropped before its contents.
-struct Telling {
-    server: Mutex<Option<Server>>,
+pub struct Live {
+    /// Dropped before its contents.
+    server: Arc<Mutex<Option<Server>>>,
     story: Arc<Story>,
 }
 
@@ -51,14 +45,6 @@ struct Now {
     racks: u32,
 }
 
-impl fmt::Debug for Live {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live")
-            .field("command", &self.0.story.command)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Live {
     /// Begins to publish a command; `command` is its command line. No client can connect before
     /// there is a rack.
@@ -69,32 +55,32 @@ impl Live {
             rack: None,
             racks: 0,
         };
-        Self(Arc::new(Telling {
-            server: Mutex::new(None),
+        Self {
+            server: Arc::default(),
             story: Arc::new(Story {
                 command: command.to_owned(),
                 began: Instant::now(),
                 now: Mutex::new(now),
             }),
-        }))
+        }
     }
 
     /// Publishes this rack from now on, in place of an earlier one. Without a socket (another
     /// process may have taken its name) the command continues, and cannot be observed.
     pub fn watch(&self, rack: RackObserver) {
-        let mut now = self.0.story.now();
+        let mut now = self.story.now();
         now.rack = Some(rack);
         now.racks += 1;
         drop(now);
-        let mut server = self.0.server.lock().expect("no holder of this lock panics");
+        let mut server = self.server.lock().expect("no holder of this lock panics");
         if server.is_none() {
-            *server = Server::start(&self.0.story).ok();
+            *server = Server::start(&self.story).ok();
         }
     }
 
     /// Sets the current phase of the command.
     pub fn phase(&self, phase: &str) {
-        let mut now = self.0.story.now();
+        let mut now = self.story.now();
         if now.phase != phase {
             now.phase = phase.to_owned();
             now.since = Instant::now();

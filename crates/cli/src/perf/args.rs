@@ -1,201 +1,147 @@
-//! Arguments of `perf`, and the table of its tests.
+//! Arguments of `perf`, and its tests.
 
+use super::test_run::TestRun;
 use super::{
     failover, flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer,
 };
-use crate::globals::Globals;
-use crate::globals::{RackArgs, seconds};
-use crate::outcome::{CliError, Verdict};
-use crate::verbs::initiator::Kind;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use crate::globals::{Globals, RackArgs, seconds};
+use crate::outcome::CliError;
+use crate::perf::initiator::Kind;
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rackweave_controller::FlowShape;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// A test.
-#[derive(Debug)]
-pub struct Test {
-    /// Its name at the command line.
-    pub name: &'static str,
-    /// A line about it.
-    pub about: &'static str,
-    /// The flags that it has a use for, of those that not all have.
-    takes: &'static str,
-    run: Run,
-}
-
-/// What runs a test.
-#[derive(Debug)]
-enum Run {
-    By(fn(&PerfArgs, &Globals) -> Result<Verdict, CliError>),
-    /// Messages: one at a time for their latency, or as many as go.
-    Messages(Kind, bool),
-    /// A flow to several consumers.
-    FanOut(FlowShape),
-}
-
-const BANDWIDTH: &str = "--hosted --simulated -s -n -D -q -t -m --capture";
-const LATENCY: &str = "--hosted --simulated -s -n -D -m --capture";
-const ATOMIC: &str = "--hosted --simulated -n -D -m --capture --operation";
-const FLOW: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --threads";
-const SHUFFLE: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --nodes";
-const FAN_OUT: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --threads \
-                       --consumers";
-
-const fn test(name: &'static str, about: &'static str, takes: &'static str, run: Run) -> Test {
-    Test {
-        name,
-        about,
-        takes,
-        run,
-    }
-}
-
-const fn bandwidth(name: &'static str, about: &'static str, kind: Kind) -> Test {
-    test(name, about, BANDWIDTH, Run::Messages(kind, false))
-}
-
-const fn latency(name: &'static str, about: &'static str, kind: Kind) -> Test {
-    test(name, about, LATENCY, Run::Messages(kind, true))
-}
-
-/// Every test.
-pub static TESTS: [Test; 20] = [
-    test("list", "Print the tests", "", Run::By(super::list)),
-    bandwidth(
-        "read_bw",
-        "READs from node to node, as many as go",
-        Kind::Read,
-    ),
-    latency("read_lat", "One READ at a time", Kind::Read),
-    bandwidth(
-        "write_bw",
-        "WRITEs from node to node, as many as go",
-        Kind::Write,
-    ),
-    latency(
-        "write_lat",
-        "One WRITE at a time, until it is acknowledged",
-        Kind::Write,
-    ),
-    bandwidth(
-        "send_bw",
-        "SENDs from node to node, as many as go",
-        Kind::Send,
-    ),
-    latency(
-        "send_lat",
-        "One SEND at a time, until it is acknowledged",
-        Kind::Send,
-    ),
-    test(
-        "atomic_lat",
-        "One atomic operation at a time",
-        ATOMIC,
-        Run::By(messages::run_atomic),
-    ),
-    test(
-        "flow_bw",
-        "A flow from one producer to one consumer, beside this machine's memcpy",
-        FLOW,
-        Run::By(flow_bw::run),
-    ),
-    test(
-        "shuffle_bw",
-        "A shuffle from every node to every node, beside the 1:1 flow",
-        SHUFFLE,
-        Run::By(flow_bw::shuffle),
-    ),
-    test(
-        "balance_bw",
-        "A load-balanced flow from one producer to several consumers, beside memcpy",
-        FAN_OUT,
-        Run::FanOut(FlowShape::Balance),
-    ),
-    test(
-        "replicate_bw",
-        "A replicated flow from one producer to several consumers, beside each one's share of \
-         memcpy",
-        FAN_OUT,
-        Run::FanOut(FlowShape::Replicate),
-    ),
-    test(
-        "rpc",
-        "Calls over SEND and RECV: together, each alone, one at a time",
-        "--hosted -s -D --clients --window --threads",
-        Run::By(rpc::run),
-    ),
-    test(
-        "sequencer",
-        "Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time",
-        "--hosted -D -t",
-        Run::By(sequencer::run),
-    ),
-    test(
-        "index_shift",
-        "An index that adapts by itself: how soon its switches follow what is asked for",
-        "--hosted --simulated --records --window",
-        Run::By(index_shift::run),
-    ),
-    test(
-        "messaging",
-        "Messages between two nodes: consumed in place and copied out beside memcpy and the \
-         single buffer, small ones, ping-pong, a sweep of sizes",
-        "--hosted -s -D",
-        Run::By(messaging::run),
-    ),
-    test(
-        "pages",
-        "Pages: hits, from memory by the switch's directory and by a server's beside memcpy, from \
-         a file beside its queue",
-        "--hosted -D -t --double-write",
-        Run::By(pages::run),
-    ),
-    test(
-        "failover",
-        "Kills the process of the switch that leads a running rack: when each system works again",
-        "--hosted -n",
-        Run::By(failover::run),
-    ),
-    test(
-        "rewrite",
-        "READ responses turned into WRITEs by the switch's pipeline, ICRC included",
-        "-D",
-        Run::By(rewrite::run),
-    ),
-    test(
-        "idle",
-        "What an idle rack with a silent flow costs",
-        "--hosted -D",
-        Run::By(idle::run),
-    ),
-];
-
-/// The tests as values at the command line.
-fn parser() -> impl TypedValueParser<Value = &'static Test> {
-    let values = TESTS
-        .iter()
-        .map(|test| PossibleValue::new(test.name).help(test.about));
-    let named = |name: &String| TESTS.iter().find(|test| test.name == name);
-    PossibleValuesParser::new(values)
-        .map(move |name| named(&name).expect("the value is one of the table"))
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[value(rename_all = "snake_case")]
+pub enum Test {
+    /// Print the tests
+    List,
+    /// READs from node to node, as many as go
+    ReadBw,
+    /// One READ at a time
+    ReadLat,
+    /// WRITEs from node to node, as many as go
+    WriteBw,
+    /// One WRITE at a time, until it is acknowledged
+    WriteLat,
+    /// SENDs from node to node, as many as go
+    SendBw,
+    /// One SEND at a time, until it is acknowledged
+    SendLat,
+    /// One atomic operation at a time
+    AtomicLat,
+    /// A flow from one producer to one consumer, beside this machine's memcpy
+    FlowBw,
+    /// A shuffle from every node to every node, beside the 1:1 flow
+    ShuffleBw,
+    /// A load-balanced flow from one producer to several consumers, beside memcpy
+    BalanceBw,
+    /// A replicated flow from one producer to several consumers, beside each one's share of memcpy
+    ReplicateBw,
+    /// Calls over SEND and RECV: together, each alone, one at a time
+    Rpc,
+    /// Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time
+    Sequencer,
+    /// An index that adapts by itself: how soon its switches follow what is asked for
+    IndexShift,
+    /// Messages between two nodes: consumed in place and copied out beside memcpy and the single
+    /// buffer, small ones, ping-pong, a sweep of sizes
+    Messaging,
+    /// Pages: hits, from memory by the switch's directory and by a server's beside memcpy, from a
+    /// file beside its queue
+    Pages,
+    /// Kills the process of the switch that leads a running rack: when each system works again
+    Failover,
+    /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
+    Rewrite,
+    /// What an idle rack with a silent flow costs
+    Idle,
 }
 
 impl Test {
-    /// Runs it.
-    ///
-    /// # Errors
-    /// If an argument makes no sense or the rack cannot do it.
-    pub fn run(&self, args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-        match self.run {
-            Run::By(run) => run(args, globals),
-            Run::Messages(kind, is_latency) => messages::run(args, globals, kind, is_latency),
-            Run::FanOut(shape) => flow_bw::fan_out(args, globals, shape),
+    fn value(self) -> PossibleValue {
+        self.to_possible_value().expect("no test is hidden")
+    }
+
+    /// Its name at the command line.
+    pub fn name(self) -> String {
+        self.value().get_name().to_owned()
+    }
+
+    /// A line about it.
+    pub fn about(self) -> String {
+        self.value()
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    /// The flags that it has a use for, of those that not all have.
+    fn takes(self) -> &'static str {
+        match self {
+            Self::List => "",
+            Self::ReadBw | Self::WriteBw | Self::SendBw => {
+                "--hosted --simulated -s -n -D -q -t -m --capture"
+            }
+            Self::ReadLat | Self::WriteLat | Self::SendLat => {
+                "--hosted --simulated -s -n -D -m --capture"
+            }
+            Self::AtomicLat => "--hosted --simulated -n -D -m --capture --operation",
+            Self::FlowBw => {
+                "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --threads"
+            }
+            Self::ShuffleBw => {
+                "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --nodes"
+            }
+            Self::BalanceBw | Self::ReplicateBw => {
+                "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --threads \
+                 --consumers"
+            }
+            Self::Rpc => "--hosted -s -D --clients --window --threads",
+            Self::Sequencer => "--hosted -D -t",
+            Self::IndexShift => "--hosted --simulated --records --window",
+            Self::Messaging => "--hosted -s -D",
+            Self::Pages => "--hosted -D -t --double-write",
+            Self::Failover => "--hosted -n",
+            Self::Rewrite => "-D",
+            Self::Idle => "--hosted -D",
         }
     }
 
-    fn has_use_for(&self, flag: &str) -> bool {
-        self.takes.split_whitespace().any(|taken| taken == flag)
+    pub fn has_use_for(self, flag: &str) -> bool {
+        self.takes().split_whitespace().any(|taken| taken == flag)
+    }
+
+    /// Measures. Messages are sent one at a time for their latency, or as many as go.
+    pub fn measure(self, test: &mut TestRun<'_>) -> Result<Value, CliError> {
+        match self {
+            Self::List => Ok(Value::Null),
+            Self::ReadBw => messages::measure(test, Kind::Read, false),
+            Self::ReadLat => messages::measure(test, Kind::Read, true),
+            Self::WriteBw => messages::measure(test, Kind::Write, false),
+            Self::WriteLat => messages::measure(test, Kind::Write, true),
+            Self::SendBw => messages::measure(test, Kind::Send, false),
+            Self::SendLat => messages::measure(test, Kind::Send, true),
+            Self::AtomicLat => match test.args.operation.unwrap_or_default() {
+                Atomic::Add => messages::measure(test, Kind::FetchAdd, true),
+                Atomic::Cas => messages::measure(test, Kind::CompareSwap, true),
+            },
+            Self::FlowBw => flow_bw::single(test),
+            Self::ShuffleBw => flow_bw::shuffle(test),
+            Self::BalanceBw => flow_bw::fan_out(test, FlowShape::Balance),
+            Self::ReplicateBw => flow_bw::fan_out(test, FlowShape::Replicate),
+            Self::Rpc => rpc::measure(test),
+            Self::Sequencer => sequencer::measure(test),
+            Self::IndexShift => index_shift::measure(test),
+            Self::Messaging => messaging::measure(test),
+            Self::Pages => pages::measure(test),
+            Self::Failover => failover::measure(test),
+            Self::Rewrite => rewrite::measure(test),
+            Self::Idle => idle::measure(test),
+        }
     }
 }
 
@@ -205,33 +151,14 @@ impl PerfArgs {
     ///
     /// # Errors
     /// The first such argument.
-    pub fn check(&self) -> Result<(), CliError> {
-        let given = [
-            (self.simulated, "--simulated"),
-            (self.size.is_some(), "-s"),
-            (self.iterations.is_some(), "-n"),
-            (self.duration.is_some(), "-D"),
-            (self.queue_pairs.is_some(), "-q"),
-            (self.tx_depth.is_some(), "-t"),
-            (self.mtu.is_some(), "-m"),
-            (self.double_write, "--double-write"),
-            (self.operation.is_some(), "--operation"),
-            (self.batch.is_some(), "--batch"),
-            (self.ring.is_some(), "--ring"),
-            (self.touch, "--touch"),
-            (self.nodes.is_some(), "--nodes"),
-            (self.consumers.is_some(), "--consumers"),
-            (self.clients.is_some(), "--clients"),
-            (self.window.is_some(), "--window"),
-            (self.records.is_some(), "--records"),
-            (self.capture.is_some(), "--capture"),
-            (self.threads.is_some(), "--threads"),
-        ];
-        let test = self.test.name;
-        for (is_given, flag) in given {
-            if is_given && !self.test.has_use_for(flag) {
-                let known = TESTS.iter().filter(|test| test.has_use_for(flag));
-                let known: Vec<_> = known.map(|test| test.name).collect();
+    pub fn check(&self, globals: &Globals) -> Result<(), CliError> {
+        let test = self.test.name();
+        for flag in globals.given.iter().filter(|flag| *flag != "--hosted") {
+            let known = Test::value_variants()
+                .iter()
+                .filter(|test| test.has_use_for(flag));
+            let known: Vec<_> = known.map(|test| test.name()).collect();
+            if !known.is_empty() && !self.test.has_use_for(flag) {
                 return Err(CliError::usage(format!(
                     "{test} has no use for {flag}; {flag} goes with {}",
                     known.join(", ")
@@ -239,17 +166,10 @@ impl PerfArgs {
             }
         }
         if self.simulated {
-            refuse(&[
-                (
-                    self.threads.is_some(),
-                    "--threads goes with an embedded rack: a simulated one has no threads",
-                ),
-                (
-                    self.rack.drivers.is_some(),
-                    "--simulated and --drivers contradict each other: a simulated rack has no \
-                     threads",
-                ),
-            ])?;
+            let threads = "--threads goes with an embedded rack: a simulated one has no threads";
+            let drivers = "--simulated and --drivers contradict each other: a simulated rack has \
+                           no threads";
+            refuse(globals, &[("--threads", threads), ("--drivers", drivers)])?;
         }
         if self.rack.hosted && !self.test.has_use_for("--hosted") {
             return Err(CliError::usage(format!(
@@ -263,31 +183,28 @@ impl PerfArgs {
     ///
     /// # Errors
     /// The first such argument.
-    pub fn check_hosted(&self) -> Result<(), CliError> {
-        let is_flow = self.test.has_use_for("--ring");
-        refuse(&[
-            (
-                self.capture.is_some(),
-                "--capture is for a rack of one's own; `rackweave switch --capture FILE.pcapng` \
-                 records a hosted one",
-            ),
-            (
-                self.mtu.is_some() && is_flow,
-                "-m cannot change the flows of a hosted rack; set nic.mtu in the configuration \
-                 with which its processes start",
-            ),
-            (
-                self.double_write,
-                "--double-write is for a rack of one's own; a running rack has its stores already",
-            ),
-        ])
+    pub fn check_hosted(&self, globals: &Globals) -> Result<(), CliError> {
+        let capture = "--capture is for a rack of one's own; `rackweave switch --capture \
+                       FILE.pcapng` records a hosted one";
+        let doubles = "--double-write is for a rack of one's own; a running rack has its stores \
+                       already";
+        let mtu = "-m cannot change the flows of a hosted rack; set nic.mtu in the configuration \
+                   with which its processes start";
+        refuse(
+            globals,
+            &[("--capture", capture), ("--double-write", doubles)],
+        )?;
+        match self.test.has_use_for("--ring") {
+            true => refuse(globals, &[("-m", mtu)]),
+            false => Ok(()),
+        }
     }
 }
 
-/// The first problem that there is.
-fn refuse(problems: &[(bool, &str)]) -> Result<(), CliError> {
-    let mut problems = problems.iter();
-    match problems.find(|(is_there, _)| *is_there) {
+/// Refuses the first of these flags that is given, with the problem.
+fn refuse(globals: &Globals, problems: &[(&str, &'static str)]) -> Result<(), CliError> {
+    let is_given = |(flag, _): &&(&str, &str)| globals.given.iter().any(|given| given == flag);
+    match problems.iter().find(is_given) {
         Some((_, problem)) => Err(CliError::usage(*problem)),
         None => Ok(()),
     }
@@ -322,8 +239,8 @@ Examples:
   rackweave perf idle --hosted")]
 pub struct PerfArgs {
     /// What is measured
-    #[arg(value_name = "TEST", value_parser = parser())]
-    pub test: &'static Test,
+    #[arg(value_name = "TEST", value_enum)]
+    pub test: Test,
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,

@@ -1,17 +1,16 @@
 //! Flows of every shape, in real and in virtual time.
 
-use crate::amount::Amount;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::verify::{self, Evidence, Seen};
-use crate::items::{ItemSource, Manner, Sink};
+use crate::items::{ItemSource, Manner, Sink, Style};
+use crate::measure::{Amount, per_second};
 use crate::outcome::CliError;
-use crate::patience::Wish;
-use crate::programs::{self, End, Group, OwnRack, Watch};
+use crate::programs::{self, End, Group, OwnRack, Watch, Wish};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
-use rackweave_controller::{FlowError, FlowShape, FlowState};
-use rackweave_rack::{Flow, Rack};
+use rackweave_controller::{FlowShape, FlowState};
+use rackweave_rack::Flow;
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
 use std::path::Path;
@@ -43,6 +42,8 @@ pub struct FlowPlan {
 pub struct FlowMeasured {
     /// Items that arrived, counted at every replica of a replicated flow.
     pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Nanoseconds from the first push to the last item taken.
     pub nanos: u64,
     /// Nanoseconds from the first item taken to the last, of the consumer that took longest.
@@ -56,23 +57,35 @@ pub struct FlowMeasured {
     pub capture: Option<CaptureReport>,
 }
 
-/// The program at an end of a measured flow.
-pub type FlowEnd = End<ItemSource, Sink>;
+impl FlowMeasured {
+    /// Items per second from the first taken to the last.
+    pub fn rate(&self) -> f64 {
+        per_second(self.items, self.nanos_taking)
+    }
 
-/// The results of the ends of a flow of `shape`.
-fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
+    pub fn gigabytes_per_s(&self) -> f64 {
+        per_second(self.bytes, self.nanos) / 1e9
+    }
+}
+
+/// The program at an end of a measured flow.
+type FlowEnd = End<ItemSource, Sink>;
+
+/// The results of the ends of a flow.
+fn measured(plan: &FlowPlan, ends: &[FlowEnd]) -> FlowMeasured {
     let sinks = || ends.iter().filter_map(End::sink);
     let sources = ends.iter().filter_map(End::source);
     let problems = verify::judge(&Evidence {
-        shape,
+        shape: plan.shape,
         pushed: sources.map(|source| source.pushed.clone()).collect(),
         seen: sinks().map(Seen::from).collect(),
         is_cut: false,
     });
     let is_sound = problems.is_empty() && sinks().all(|sink| sink.problem.is_none());
-    let items = sinks().map(|sink| sink.items).sum();
+    let items: u64 = sinks().map(|sink| sink.items).sum();
     FlowMeasured {
         items,
+        bytes: items * u64::from(plan.item_size),
         nanos: sinks().map(|sink| sink.last).max().unwrap_or(0),
         nanos_taking: sinks().map(Sink::span).max().unwrap_or(0),
         verified: is_sound && items > 0,
@@ -82,7 +95,7 @@ fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
 
 impl FlowPlan {
     /// The completed fraction, for the progress bar, when this many items were pushed and taken.
-    pub fn fraction(&self, items: u64, nanos: u64) -> f64 {
+    fn fraction(&self, items: u64, nanos: u64) -> f64 {
         let consumers = self.consumers.len();
         let (pushed, taken) = match self.shape {
             FlowShape::Shuffle => (consumers, consumers),
@@ -93,28 +106,18 @@ impl FlowPlan {
         self.amount.fraction(items / times.max(1), nanos)
     }
 
-    /// Creates the flow.
-    ///
-    /// # Errors
-    /// If it cannot be set up.
-    pub fn create(&self, rack: &Rack) -> Result<Flow, FlowError> {
-        let flow = rack
-            .flow(&self.producers, &self.consumers)
-            .shape(self.shape);
-        let flow = flow.item_bytes(self.item_size).ring_bytes(self.ring_bytes);
-        flow.build()
-    }
-
     /// The programs of producers and of consumers.
     fn ends(&self, flow: &Flow) -> Result<[Group<FlowEnd>; 2], CliError> {
         let (mut sources, mut sinks) = (Group::new(), Group::new());
         for (index, &node) in self.producers.iter().enumerate() {
             let rings = flow.take_producers(index)?;
-            let source = ItemSource::measured(rings, index, self.manner, self.amount);
+            let style = Style::measured(self.manner);
+            let source = ItemSource::new(rings, None, index, self.amount, style);
             sources.push((node, End::Source(source)));
         }
         for (index, &node) in self.consumers.iter().enumerate() {
-            let sink = Sink::measured(flow.take_consumer(index)?, self.manner);
+            let style = Style::measured(self.manner);
+            let sink = Sink::new(flow.take_consumer(index)?, None, None, style);
             sinks.push((node, End::Sink(sink)));
         }
         Ok([sources, sinks])
@@ -136,7 +139,12 @@ pub fn run(
     globals
         .live
         .phase(&format!("{} of {from} to {to}", plan.shape.name()));
-    let flow = plan.create(&rack)?;
+    let flow = rack
+        .flow(&plan.producers, &plan.consumers)
+        .shape(plan.shape)
+        .item_bytes(plan.item_size)
+        .ring_bytes(plan.ring_bytes)
+        .build()?;
     let recording = rack.record(capture)?;
     let groups = plan.ends(&flow)?;
     let groups = match plan.threads {
@@ -163,7 +171,7 @@ pub fn run(
     }
     let mut measured = FlowMeasured {
         capture,
-        ..measured(plan.shape, &ends)
+        ..measured(plan, &ends)
     };
     if let Some(rack) = rack.simulated() {
         let nodes = || (0..rack.config().node.len()).map(|at| NodeId(at as u16));

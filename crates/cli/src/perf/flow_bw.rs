@@ -1,14 +1,10 @@
 //! The tests `flow_bw`, `shuffle_bw`, `balance_bw` and `replicate_bw`.
 
-use super::args::PerfArgs;
 use super::flow::{self, FlowMeasured, FlowPlan};
-use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
-use crate::amount::Amount;
-use crate::globals::Globals;
 use crate::items::Manner;
-use crate::memcpy;
-use crate::outcome::{CliError, Verdict};
+use crate::measure::{Amount, memcpy_bandwidth, rate, ratio};
+use crate::outcome::CliError;
 use crate::programs::OwnRack;
 use crate::progress::Progress;
 use crate::report::{joined, without_nulls};
@@ -33,14 +29,15 @@ const RINGS_LARGE: usize = 8;
 /// The ICRC after the payload.
 const CHECK_BYTES: usize = 4;
 
-/// The plan of a flow between these nodes, with defaults applied.
+/// The plan of a flow between these nodes, with defaults applied; by default it moves `times` as
+/// much data as that of a single consumer.
 fn plan(
-    args: &PerfArgs,
-    config: &RackConfig,
+    test: &TestRun<'_>,
     shape: FlowShape,
-    (producers, consumers): (Vec<NodeId>, Vec<NodeId>),
-    bytes_default: u64,
+    (producers, consumers): (&[NodeId], &[NodeId]),
+    times: u64,
 ) -> Result<FlowPlan, CliError> {
+    let args = test.args;
     let item_size = args.size.unwrap_or(65_536);
     if !item_size.is_multiple_of(8) {
         return Err(CliError::usage(format!(
@@ -52,32 +49,28 @@ fn plan(
         FlowShape::Balance => producers.len() as u64,
     };
     let is_shuffle = shape == FlowShape::Shuffle && arrivals > 1;
-    let ring_default = match (args.simulated, is_shuffle) {
-        (false, false) if consumers.len() <= RINGS_LARGE => 64 << 20,
-        (false, false) => 16 << 20,
-        (false, true) => 4 << 20,
-        (true, _) => 4 << 20,
+    let ring_default = match args.simulated || is_shuffle {
+        true => 4 << 20,
+        false if consumers.len() <= RINGS_LARGE => 64 << 20,
+        false => 16 << 20,
     };
-    let ring_bytes = args.ring.unwrap_or(ring_default).max(2 * item_size);
-    let items_default = (bytes_default / u64::from(item_size) / arrivals).clamp(1, 20_000_000);
+    let bytes_default: u64 = if args.simulated { 256 << 20 } else { 2 << 30 };
+    let items_default = bytes_default * times / u64::from(item_size) / arrivals;
+    let items_default = Amount::Count(items_default.clamp(1, 20_000_000));
     let batch_default = ((256 << 10) / item_size).clamp(1, 4096);
-    let threads = match args.threads {
-        Some(threads) => threads,
-        None if config.driver_threads == 0 || args.simulated || is_shuffle => 1,
-        None => 2,
-    };
+    let is_alone = test.config.driver_threads == 0 || args.simulated || is_shuffle;
     Ok(FlowPlan {
         shape,
-        producers,
-        consumers,
+        producers: producers.to_vec(),
+        consumers: consumers.to_vec(),
         item_size,
-        ring_bytes,
+        ring_bytes: args.ring.unwrap_or(ring_default).max(2 * item_size),
         manner: Manner {
             batch: args.batch.unwrap_or(batch_default),
             touch: args.touch,
         },
-        amount: Amount::of(args.iterations, args.duration, Amount::Count(items_default))?,
-        threads,
+        amount: Amount::of(args.iterations, args.duration, items_default)?,
+        threads: args.threads.unwrap_or(if is_alone { 1 } else { 2 }),
     })
 }
 
@@ -90,16 +83,11 @@ struct Compared {
     embedded: Option<FlowMeasured>,
 }
 
-/// Items per second from the first taken to the last.
-fn rate(measured: &FlowMeasured) -> f64 {
-    per_second(measured.items, measured.nanos_taking)
-}
-
 /// The faster of the best round so far and another, verified if all are.
 fn better(best: Option<FlowMeasured>, other: FlowMeasured) -> FlowMeasured {
     let Some(best) = best else { return other };
     let verified = best.verified && other.verified;
-    let better = match rate(&best) >= rate(&other) {
+    let better = match best.rate() >= other.rate() {
         true => best,
         false => other,
     };
@@ -111,16 +99,22 @@ fn run_flow(
     plan: &FlowPlan,
     capture: Option<&Path>,
 ) -> Result<FlowMeasured, CliError> {
-    let mut progress = Progress::new(test.globals, test.args.test.name);
+    let mut progress = Progress::new(test.globals, test.args.test.name());
     flow::run(test.own_rack()?, plan, test.globals, capture, &mut progress)
 }
 
-/// The flow and its comparisons, in turn, for this many rounds.
-fn compare(test: &TestRun<'_>, plan: &FlowPlan, rounds: usize) -> Result<Compared, CliError> {
+/// The flow and its comparisons, in turn, for several rounds. One round suffices where nothing
+/// disturbs it, the user sets the duration, or it is a 1:1 flow that is not compared with another.
+fn compare(test: &TestRun<'_>, plan: &FlowPlan) -> Result<Compared, CliError> {
     let (globals, args) = (test.globals, test.args);
+    let is_alone = plan.shape == FlowShape::Shuffle && !test.is_hosted();
+    let rounds = match plan.amount {
+        Amount::Count(_) if !args.simulated && args.capture.is_none() && !is_alone => ROUNDS,
+        _ => 1,
+    };
     let copy = || {
         let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
-        (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
+        (!args.simulated).then(|| memcpy_bandwidth(ring, size) / 1e9)
     };
     let (mut memcpy, mut best, mut embedded) = (copy(), None, None);
     for _ in 0..rounds {
@@ -144,22 +138,8 @@ fn compare(test: &TestRun<'_>, plan: &FlowPlan, rounds: usize) -> Result<Compare
     })
 }
 
-/// Number of rounds of a flow, and its comparisons. One round suffices where nothing disturbs it or
-/// the user sets the duration.
-fn rounds(args: &PerfArgs, plan: &FlowPlan) -> usize {
-    match plan.amount {
-        Amount::Count(_) if !args.simulated && args.capture.is_none() => ROUNDS,
-        _ => 1,
-    }
-}
-
-/// Prints the results and returns the verdict. `more` has the results specific to the test.
-fn finish(
-    mut test: TestRun<'_>,
-    plan: &FlowPlan,
-    measured: &FlowMeasured,
-    more: Value,
-) -> Result<Verdict, CliError> {
+/// The results. `more` has those that only this test has.
+fn found(test: &mut TestRun<'_>, plan: &FlowPlan, measured: &FlowMeasured, more: Value) -> Value {
     let cpu = communication(plan, measured);
     // A flow costs its ends no communication at all: this is the meaning of zero-sided.
     let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
@@ -184,27 +164,13 @@ fn finish(
         }),
         "capture": measured.capture,
     });
-    let found = joined([parameters, moved(measured, plan.item_size), more, rest]);
-    test.finish(&without_nulls(found))
+    without_nulls(joined([parameters, moved(measured), more, rest]))
 }
 
 /// The amount of data moved, and its rate.
-fn moved(measured: &FlowMeasured, item_size: u32) -> Value {
-    let bytes = json!({
-        "bytes": measured.items * u64::from(item_size),
-        "gigabytes_per_s": gigabytes(measured, item_size),
-    });
-    joined([report::rate("items", measured.items, measured.nanos), bytes])
-}
-
-/// Gigabytes per second.
-fn gigabytes(measured: &FlowMeasured, item_size: u32) -> f64 {
-    per_second(measured.items * u64::from(item_size), measured.nanos) / 1e9
-}
-
-/// Bytes that a default run moves.
-fn bytes_default(args: &PerfArgs) -> u64 {
-    if args.simulated { 256 << 20 } else { 2 << 30 }
+fn moved(measured: &FlowMeasured) -> Value {
+    let bytes = json!({"bytes": measured.bytes, "gigabytes_per_s": measured.gigabytes_per_s()});
+    joined([rate("items", measured.items, measured.nanos), bytes])
 }
 
 /// The share of the possible payload rate of the consumers' links.
@@ -218,19 +184,17 @@ fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Optio
     let payload_max = f64::from(config.nic.mtu) * 1e12 / picos as f64;
     let span = measured.nanos.max(1) as f64 / 1e9;
     let count = plan.consumers.len() as f64;
-    let (mut utilisation, mut payload_rate, mut queue_bytes_max) = (0.0, 0.0, 0);
+    let (mut utilisation, mut queue_bytes_max) = (0.0, 0);
     for node in &plan.consumers {
         let link = measured.links.get(usize::from(node.0))?.from_switch.link;
         utilisation += link.busy_picos as f64 / 1e12 / span / count;
-        let bytes = measured.items as f64 * f64::from(plan.item_size) / count;
-        payload_rate += bytes / span / payload_max / count;
         queue_bytes_max = queue_bytes_max.max(link.queue_bytes_max);
     }
     let drops = |link: &LinkReport| link.to_switch.link.drops + link.from_switch.link.drops;
     let drops: u64 = measured.links.iter().map(drops).sum();
     Some(json!({
         "utilisation": utilisation,
-        "payload_rate": payload_rate,
+        "payload_rate": measured.bytes as f64 / count / span / payload_max,
         "drops": drops,
         "queue_bytes_max": queue_bytes_max,
     }))
@@ -239,11 +203,10 @@ fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Optio
 /// CPU seconds that the nodes of producers and of consumers spent on communication.
 fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)> {
     let of = |nodes: &[NodeId]| -> Option<f64> {
-        let spent = nodes
+        let cpus = nodes
             .iter()
             .map(|node| measured.cpus.get(usize::from(node.0)));
-        spent
-            .map(|cpu| cpu.map(|cpu| Duration::as_secs_f64(cpu.communication)))
+        cpus.map(|cpu| Some(Duration::as_secs_f64(cpu?.communication)))
             .sum()
     };
     Some((of(&plan.producers)?, of(&plan.consumers)?))
@@ -253,57 +216,48 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)>
 ///
 /// # Errors
 /// If an argument is invalid or the rack cannot do it.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
-    let ends = (vec![test.nodes[0]], vec![test.last()]);
-    let shape = FlowShape::Shuffle;
-    let plan = plan(args, &test.config, shape, ends, bytes_default(args))?;
-    let rounds = match test.is_hosted() {
-        true => rounds(args, &plan),
-        false => 1,
-    };
+pub fn single(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let [first, last] = test.ends();
+    let plan = plan(test, FlowShape::Shuffle, (&[first], &[last]), 1)?;
     let Compared {
         measured,
         memcpy,
         embedded,
-    } = compare(&test, &plan, rounds)?;
-    let (embedded, item_size) = (embedded.as_ref(), plan.item_size);
+    } = compare(test, &plan)?;
+    let embedded = embedded.as_ref();
     test.verified = embedded.is_none_or(|embedded| embedded.verified);
     let more = json!({
         "memcpy_gigabytes_per_s": memcpy,
-        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&measured, item_size), memcpy)),
-        "embedded": embedded.map(|embedded| moved(embedded, item_size)),
-        "ratio_to_embedded": embedded.map(|it| ratio(rate(&measured), rate(it))),
+        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(measured.gigabytes_per_s(), memcpy)),
+        "embedded": embedded.map(moved),
+        "ratio_to_embedded": embedded.map(|it| ratio(measured.rate(), it.rate())),
     });
-    finish(test, &plan, &measured, more)
+    Ok(found(test, &plan, &measured, more))
 }
 
 /// Runs `shuffle_bw`: every node to every node, preceded by the 1:1 flow on the same rack.
 ///
 /// # Errors
-/// As for [`run`].
-pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
-    let (config, shape) = (&test.config, FlowShape::Shuffle);
-    let ends = (vec![test.nodes[0]], vec![test.last()]);
-    let single = plan(args, config, shape, ends, bytes_default(args))?;
-    let count = test.nodes.len() as u64;
-    let ends = (test.nodes.clone(), test.nodes.clone());
-    let many = plan(args, config, shape, ends, bytes_default(args) * count)?;
+/// As for [`single`].
+pub fn shuffle(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let ([first, last], shape) = (test.ends(), FlowShape::Shuffle);
+    let (nodes, count) = (&test.nodes, test.nodes.len() as u64);
+    let single = plan(test, shape, (&[first], &[last]), 1)?;
+    let many = plan(test, shape, (nodes, nodes), count)?;
     let single = FlowPlan {
         ring_bytes: many.ring_bytes,
         threads: many.threads,
         ..single
     };
-    let alone = run_flow(&test, &single, None)?;
-    let measured = run_flow(&test, &many, args.capture.as_deref())?;
+    let alone = run_flow(test, &single, None)?;
+    let measured = run_flow(test, &many, test.args.capture.as_deref())?;
     test.verified = alone.verified;
-    let linear = count as f64 * gigabytes(&alone, single.item_size);
+    let linear = count as f64 * alone.gigabytes_per_s();
     let more = json!({
-        "one_to_one": moved(&alone, single.item_size),
-        "ratio_to_linear": ratio(gigabytes(&measured, many.item_size), linear),
+        "one_to_one": moved(&alone),
+        "ratio_to_linear": ratio(measured.gigabytes_per_s(), linear),
     });
-    finish(test, &many, &measured, more)
+    Ok(found(test, &many, &measured, more))
 }
 
 /// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, compared with memcpy. All
@@ -312,25 +266,24 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 /// rounds.
 ///
 /// # Errors
-/// As for [`run`].
-pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
-    let test = TestRun::on_any_rack(args, globals, 1)?;
-    let count = args.consumers.unwrap_or(2);
+/// As for [`single`].
+pub fn fan_out(test: &mut TestRun<'_>, shape: FlowShape) -> Result<Value, CliError> {
+    let count = test.args.consumers.unwrap_or(2);
     // Every node but the producer's, from the last one down; then again.
     let (&first, others) = test.nodes.split_first().expect("a rack has nodes");
     let others = others.iter().rev().copied().cycle().take(count.into());
     let mut consumers: Vec<_> = others.collect();
     consumers.resize(count.into(), first);
-    let ends = (vec![first], consumers);
-    let plan = plan(args, &test.config, shape, ends, bytes_default(args))?;
-    let found = compare(&test, &plan, rounds(args, &plan))?;
-    let (measured, memcpy) = (found.measured, found.memcpy);
-    let (share, all) = (f64::from(count), gigabytes(&measured, plan.item_size));
+    let plan = plan(test, shape, (&[first], &consumers), 1)?;
+    let Compared {
+        measured, memcpy, ..
+    } = compare(test, &plan)?;
+    let (share, all) = (f64::from(count), measured.gigabytes_per_s());
     let more = json!({
         "memcpy_gigabytes_per_s": memcpy,
         "ratio_to_memcpy": memcpy.map(|memcpy| ratio(all, memcpy)),
         "consumer_gigabytes_per_s": all / share,
         "memcpy_share_gigabytes_per_s": memcpy.map(|memcpy| memcpy / share),
     });
-    finish(test, &plan, &measured, more)
+    Ok(found(test, &plan, &measured, more))
 }

@@ -1,15 +1,14 @@
 //! The test `idle`: the CPU time of a rack with an open flow in which nothing flows: left alone,
 //! and while a consumer waits for an item.
 
-use super::report::ratio;
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::outcome::{CliError, Verdict};
-use crate::patience::Patience;
-use crate::perf::args::PerfArgs;
+use crate::measure::ratio;
+use crate::outcome::CliError;
+use crate::programs::Patience;
 use rackweave_endpoint::flow::Taken;
 use rackweave_rack::hosted::HostedRack;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Time for the rack to settle before it is measured.
@@ -51,15 +50,15 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 ///
 /// # Errors
 /// If the rack cannot be built, or the system does not report CPU time.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
-    let span = test.part(2.0, 1);
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let (span, globals) = (test.part(2.0, 1), test.globals);
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
     let rack = test.real_rack()?;
-    let processes = processes(&test)?;
+    let processes = processes(test)?;
+    let [first, last] = test.ends();
     let flow = rack
-        .flow(&[test.nodes[0]], &[test.last()])
+        .flow(&[first], &[last])
         .item_bytes(ITEM_BYTES)
         .ring_bytes(RING_BYTES)
         .build()?;
@@ -67,9 +66,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let progress = &mut test.progress;
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
     // Left alone: only its own threads run.
-    let alone = measure(&processes, span, |until| nap(until, globals, &mut tick))?;
+    let alone = percent_of_a_core(&processes, span, |until| nap(until, globals, &mut tick))?;
     let mut is_silent = true;
-    let waiting = measure(&processes, span, |until| {
+    let waiting = percent_of_a_core(&processes, span, |until| {
         let mut patience = Patience::new(rack.driver());
         while Instant::now() < until && !globals.interrupt.is_set() {
             is_silent &= consumer.peek(1) == Taken::Empty;
@@ -78,7 +77,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
     })?;
     test.verified = is_silent;
-    test.finish(&json!({
+    Ok(json!({
         "percent_of_a_core": alone,
         "percent_of_a_core_waiting": waiting,
         "elapsed_s": start.elapsed().as_secs_f64(),
@@ -111,7 +110,7 @@ fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
 ///
 /// # Errors
 /// If the system does not report their CPU time.
-fn measure(
+fn percent_of_a_core(
     processes: &[String],
     span: Duration,
     mut pass: impl FnMut(Instant),

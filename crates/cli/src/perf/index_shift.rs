@@ -5,12 +5,11 @@
 //! switches have adapted to them, the set of popular keys changes at once. The test measures the
 //! time until a new plan is in use and the share of queries that the switches lead to a leaf.
 
-use super::report::ratio;
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::outcome::{CliError, Verdict};
-use crate::patience::Patience;
-use crate::perf::args::PerfArgs;
+use crate::measure::ratio;
+use crate::outcome::CliError;
+use crate::programs::Patience;
 use crate::report::joined;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_controller::index::AdapterConfig;
@@ -20,7 +19,7 @@ use rackweave_rack::services::{IndexConnection, IndexOptions, IndexService};
 use rackweave_rack::{IndexNetworkSpec, Rack, RackConfig};
 use rackweave_workload::ycsb::{Scatter, Zipf};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Default number of records.
@@ -186,7 +185,7 @@ impl Asker<'_> {
 }
 
 /// Two nodes, and a switch that can hold a part of the tree.
-fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
+fn rack_config(config: &mut RackConfig, records: u64) {
     config.node = vec![
         NodeConfig::new("client", Role::Compute),
         NodeConfig::new("server", Role::Storage),
@@ -200,7 +199,6 @@ fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
     let above_leaves = records.div_ceil(25 * 14);
     switch.index_nodes = (above_leaves / 4).clamp(4, 4096) as u16;
     switch.index_fat_ranges = switch.index_nodes;
-    config
 }
 
 /// A loaded index in the network of a rack of this test; its adapter evaluates the load at
@@ -242,15 +240,15 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
 ///
 /// # Errors
 /// If the rack cannot be built, or the switches get no new plan.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let args = test.args;
     let records = args.records.unwrap_or(RECORDS);
     let window = args.window.unwrap_or(WINDOW);
     let every = Duration::from_millis(if args.simulated { 5 } else { 100 });
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
     if !test.is_hosted() {
-        test.config = rack_config(test.config, records);
+        rack_config(&mut test.config, records);
     }
-    let service = loaded(&mut test, records, every)?;
+    let service = loaded(test, records, every)?;
     let client = IndexClientConfig {
         access: Access::InNetwork,
         operations: window,
@@ -263,7 +261,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut rng = Rng::new(test.config.seed).fork("index shift");
     let mut asker = Asker {
         connection: service.connect_with(test.nodes[0], client)?,
-        globals,
+        globals: test.globals,
         keys: Scatter::new(records, rng.next_u64()),
         zipf: Zipf::new(records, THETA)?,
         window: window.into(),
@@ -284,5 +282,5 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         },
         "lookups": asker.lookups,
     });
-    test.finish(&joined([found, json!(shift)]))
+    Ok(joined([found, json!(shift)]))
 }

@@ -1,18 +1,13 @@
 //! READ, WRITE, SEND and atomics between two nodes through the forwarding switch.
 
-use super::args::{Atomic, PerfArgs};
 use super::flow::SLICE;
-use super::report::{self, per_second};
 use super::test_run::TestRun;
-use crate::amount::Amount;
-use crate::globals::Globals;
-use crate::latency::latency;
-use crate::outcome::{CliError, Verdict};
-use crate::patience::Wish;
-use crate::programs::{self, End, Group, Queue, Watch};
+use crate::measure::{Amount, latency, per_second, rate};
+use crate::outcome::CliError;
+use crate::perf::initiator::{Initiator, Kind, Responder};
+use crate::perf::pair::{Pair, Shape};
+use crate::programs::{self, End, Group, Queue, Watch, Wish};
 use crate::report::{joined, without_nulls};
-use crate::verbs::initiator::{Initiator, Kind, Responder};
-use crate::verbs::pair::{Pair, Shape};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{Rack, RackConfig};
@@ -30,74 +25,102 @@ struct MessagePlan {
     /// How long to post before that, in nanoseconds.
     warm_up: u64,
     /// The posting node, and the other node.
-    nodes: (NodeId, NodeId),
-}
-
-/// Runs the test of atomics.
-///
-/// # Errors
-/// As for [`run`].
-pub fn run_atomic(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let kind = match args.operation.unwrap_or_default() {
-        Atomic::Add => Kind::FetchAdd,
-        Atomic::Cas => Kind::CompareSwap,
-    };
-    run(args, globals, kind, true)
+    nodes: [NodeId; 2],
 }
 
 /// Runs one of the tests: latency tests send one message at a time, others as many as possible.
-///
-/// # Errors
-/// If an argument is invalid or the rack cannot do it.
-pub fn run(
-    args: &PerfArgs,
-    globals: &Globals,
-    kind: Kind,
-    is_latency: bool,
-) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
-    let plan = MessagePlan::new(&test, kind, is_latency)?;
-    plan.check(&test.config)?;
-    let found = plan.measure(&mut test)?;
-    test.finish(&found)
+/// Checks that all data is in its place.
+pub fn measure(test: &mut TestRun<'_>, kind: Kind, is_latency: bool) -> Result<Value, CliError> {
+    let plan = MessagePlan::new(test, kind, is_latency)?;
+    let (args, config, shape) = (test.args, &test.config, &plan.shape);
+    plan.check(config)?;
+    let mut rack = test.own_rack()?;
+    let pair = plan.pair(&rack, config, args.simulated)?;
+    let recording = rack.record(args.capture.as_deref())?;
+    let ends = plan.ends(&rack, &pair)?;
+    let queue_pairs = u64::from(shape.queue_pairs);
+    let progress = &mut test.progress;
+    let mut set = |completed, now: u64| {
+        if let Some(now) = now.checked_sub(plan.warm_up) {
+            progress.set(|| plan.amount.fraction(completed / queue_pairs, now));
+        }
+    };
+    let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
+    let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
+    let capture = rack.recorded(recording)?;
+    ran?;
+    let near = ends.iter().find_map(End::sink).expect("one end posts");
+    let completed = near.completed();
+    let sent: u64 = completed.iter().sum();
+    let mut responders = ends.iter().filter_map(End::source);
+    let have_arrived = responders.all(|far| far.received == sent);
+    let (messages, nanos) = near.measured();
+    let is_right = match kind.is_atomic() {
+        true => pair.far.words_are(shape, &completed),
+        false => pair.is_alike(shape, &completed),
+    };
+    test.verified = near.is_sound && messages > 0 && have_arrived && is_right;
+    let [source, target] = plan.nodes;
+    let receiving = if kind == Kind::Read { source } else { target };
+    let link = rack
+        .simulated()
+        .and_then(|rack| rack.link_report(receiving));
+    let picos = nanos.max(1) as f64 * 1e3;
+    let name = |node: NodeId| &config.node[usize::from(node.0)].name;
+    let bytes = messages * u64::from(shape.size);
+    let gigabytes_per_s = per_second(bytes, nanos) / 1e9;
+    let parameters = json!({
+        "parameters": {
+            "size_bytes": shape.size,
+            "queue_pairs": shape.queue_pairs,
+            "tx_depth": shape.depth,
+            "warm_up_s": plan.warm_up as f64 / 1e9,
+            "mtu_bytes": config.nic.mtu,
+            "source": name(source),
+            "target": name(target),
+        },
+    });
+    let more = json!({
+        "bytes": bytes,
+        "gigabytes_per_s": gigabytes_per_s,
+        "gigabits_per_s": gigabytes_per_s * 8.0,
+        "latency_ns": latency(&near.histogram),
+        // Of the link to the node that received the data.
+        "link_utilisation": link.map(|it| it.from_switch.link.busy_picos as f64 / picos),
+        "capture": capture,
+    });
+    let rate = rate("messages", messages, nanos);
+    Ok(without_nulls(joined([parameters, rate, more])))
 }
 
 impl MessagePlan {
     fn new(test: &TestRun<'_>, kind: Kind, is_latency: bool) -> Result<Self, CliError> {
         let args = test.args;
-        let size = match (kind.is_atomic(), is_latency) {
-            (true, _) => 8,
-            (false, true) => args.size.unwrap_or(2),
-            (false, false) => args.size.unwrap_or(65_536),
-        };
-        let depth = if is_latency {
-            1
-        } else {
-            args.tx_depth.unwrap_or(128)
-        };
-        let shape = Shape {
-            size,
-            queue_pairs: args.queue_pairs.unwrap_or(1),
-            depth,
-            receives: if kind == Kind::Send {
-                depth.saturating_mul(2).clamp(16, 4096).max(depth)
-            } else {
-                0
-            },
-        };
-        let default = Amount::Count(if is_latency { 1000 } else { 5000 });
-        let amount = Amount::of(args.iterations, args.duration, default)?;
-        // Within two heartbeats two nodes that share memory have a direct cable.
-        let warm_up = match test.is_hosted() {
-            true => 2 * test.config.hosted().heartbeat().as_nanos() as u64,
-            false => 0,
+        let (size, depth, count) = match is_latency {
+            true => (2, 1, 1000),
+            false => (65_536, args.tx_depth.unwrap_or(128), 5000),
         };
         Ok(Self {
             kind,
-            shape,
-            amount,
-            warm_up,
-            nodes: (test.nodes[0], test.last()),
+            shape: Shape {
+                size: match kind.is_atomic() {
+                    true => 8,
+                    false => args.size.unwrap_or(size),
+                },
+                queue_pairs: args.queue_pairs.unwrap_or(1),
+                depth,
+                receives: match kind {
+                    Kind::Send => depth.saturating_mul(2).clamp(16, 4096).max(depth),
+                    _ => 0,
+                },
+            },
+            amount: Amount::of(args.iterations, args.duration, Amount::Count(count))?,
+            // Within two heartbeats two nodes that share memory have a direct cable.
+            warm_up: match test.is_hosted() {
+                true => 2 * test.config.hosted().heartbeat().as_nanos() as u64,
+                false => 0,
+            },
+            nodes: test.ends(),
         })
     }
 
@@ -133,10 +156,7 @@ impl MessagePlan {
     fn pair(&self, rack: &Rack, config: &RackConfig, simulated: bool) -> Result<Pair, CliError> {
         let attributes = PairAttributes {
             mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
-            timeout: match simulated {
-                true => Duration::from_millis(1),
-                false => Duration::from_millis(67),
-            },
+            timeout: Duration::from_millis(if simulated { 1 } else { 67 }),
             rnr_retries: 7,
             ..PairAttributes::default()
         };
@@ -162,69 +182,5 @@ impl MessagePlan {
         let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, amount);
         ends.push((pair.near.node, End::Sink(initiator)));
         Ok(ends)
-    }
-
-    /// Measures on the rack of the test, and checks that all data is in its place.
-    fn measure(&self, test: &mut TestRun<'_>) -> Result<Value, CliError> {
-        let (args, config, shape) = (test.args, &test.config, &self.shape);
-        let mut rack = test.own_rack()?;
-        let pair = self.pair(&rack, config, args.simulated)?;
-        let recording = rack.record(args.capture.as_deref())?;
-        let ends = self.ends(&rack, &pair)?;
-        let queue_pairs = u64::from(shape.queue_pairs);
-        let progress = &mut test.progress;
-        let mut set = |completed, now: u64| {
-            if let Some(now) = now.checked_sub(self.warm_up) {
-                progress.set(|| self.amount.fraction(completed / queue_pairs, now));
-            }
-        };
-        let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
-        let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
-        let capture = rack.recorded(recording)?;
-        ran?;
-        let near = ends.iter().find_map(End::sink).expect("one end posts");
-        let completed = near.completed();
-        let sent: u64 = completed.iter().sum();
-        let mut responders = ends.iter().filter_map(End::source);
-        let have_arrived = responders.all(|far| far.received == sent);
-        let (messages, nanos) = near.measured();
-        let is_right = match self.kind.is_atomic() {
-            true => pair.far.words_are(shape, &completed),
-            false => pair.is_alike(shape, &completed),
-        };
-        test.verified = near.is_sound && messages > 0 && have_arrived && is_right;
-        let receiving = match self.kind {
-            Kind::Read => self.nodes.0,
-            _ => self.nodes.1,
-        };
-        let link = rack
-            .simulated()
-            .and_then(|rack| rack.link_report(receiving));
-        let picos = nanos.max(1) as f64 * 1e3;
-        let name = |node: NodeId| &config.node[usize::from(node.0)].name;
-        let bytes = messages * u64::from(shape.size);
-        let gigabytes_per_s = per_second(bytes, nanos) / 1e9;
-        let parameters = json!({
-            "parameters": {
-                "size_bytes": shape.size,
-                "queue_pairs": shape.queue_pairs,
-                "tx_depth": shape.depth,
-                "warm_up_s": self.warm_up as f64 / 1e9,
-                "mtu_bytes": config.nic.mtu,
-                "source": name(self.nodes.0),
-                "target": name(self.nodes.1),
-            },
-        });
-        let more = json!({
-            "bytes": bytes,
-            "gigabytes_per_s": gigabytes_per_s,
-            "gigabits_per_s": gigabytes_per_s * 8.0,
-            "latency_ns": latency(&near.histogram),
-            // Of the link to the node that received the data.
-            "link_utilisation": link.map(|it| it.from_switch.link.busy_picos as f64 / picos),
-            "capture": capture,
-        });
-        let rate = report::rate("messages", messages, nanos);
-        Ok(without_nulls(joined([parameters, rate, more])))
     }
 }

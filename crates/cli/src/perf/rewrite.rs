@@ -1,11 +1,9 @@
 //! The test `rewrite`: READ responses go through the whole pipeline of a switch, without a rack,
 //! and come out as WRITEs with a valid ICRC.
 
-use super::report::{per_second, ratio};
 use super::test_run::TestRun;
-use crate::globals::Globals;
-use crate::outcome::{CliError, Verdict};
-use crate::perf::args::PerfArgs;
+use crate::measure::{per_second, ratio};
+use crate::outcome::CliError;
 use crate::switch_shape::{self, SWITCH_MAC};
 use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rkey};
 use rackweave_programs::{Pipeline, Task};
@@ -16,7 +14,7 @@ use rackweave_wire::{
     Aeth, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Reth, Syndrome, Udp, Verdict as Check,
     icrc,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 
@@ -203,8 +201,8 @@ impl Bench {
 ///
 /// # Errors
 /// If the configuration is invalid.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::without_rack(args, globals, TURNS)?;
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    test.steps = TURNS;
     let span = test.part(2.0, 2 * TURNS);
     let sizes = [256, 4096];
     let mut benches = sizes
@@ -231,7 +229,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let costs: Vec<_> = sizes.iter().zip(&best).map(cost).collect();
     let method = switch_shape::icrc_method(&test.config);
-    test.finish(&json!({
+    Ok(json!({
         "method": method,
         "sizes": costs,
         "ratio": ratio(best[1], best[0]),

@@ -4,14 +4,10 @@
 //! message, and one call at a time. Requests carry a number, if they are large enough for one, and
 //! the reply is the request.
 
-use super::args::PerfArgs;
-use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
-use crate::globals::Globals;
-use crate::latency::{self, latency};
-use crate::outcome::{CliError, Verdict};
-use crate::patience::Wish;
-use crate::programs::{self, Clock, End, Group, Port, Program, Turn};
+use crate::measure::{histogram, latency, per_second, rate, ratio};
+use crate::outcome::CliError;
+use crate::programs::{self, Clock, End, Group, Port, Program, Turn, Wish};
 use crate::report::joined;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
@@ -214,7 +210,7 @@ fn ends(
             calls: 0,
             is_sound: true,
             now: 0,
-            histogram: (window == 1).then(latency::histogram),
+            histogram: (window == 1).then(histogram),
         };
         callers.push((near, End::Sink(caller)));
     }
@@ -223,7 +219,7 @@ fn ends(
 }
 
 /// Sends calls for a while on its own rack; each call is timed if the window is one.
-fn measure(
+fn calls(
     test: &mut TestRun<'_>,
     parameters: &Parameters,
     (window, batch_bytes): (u16, u32),
@@ -253,7 +249,7 @@ fn measure(
     );
     let inline = all(|caller| caller.client.counters().messages_inline) + served.messages_inline;
     let nanos = callers.iter().map(|caller| caller.now).max().unwrap_or(0);
-    let mut histogram = latency::histogram();
+    let mut histogram = histogram();
     for its in callers.iter().filter_map(|it| it.histogram.as_ref()) {
         histogram.add(its)?;
     }
@@ -266,7 +262,7 @@ fn measure(
     let batch = json!({"batch_bytes": batch_bytes});
     Ok(Found {
         calls_per_s: per_second(calls, nanos),
-        rate: joined([batch, report::rate("calls", calls, nanos), per_message]),
+        rate: joined([batch, rate("calls", calls, nanos), per_message]),
         histogram,
     })
 }
@@ -275,8 +271,9 @@ fn measure(
 ///
 /// # Errors
 /// If the rack cannot be built or a connection fails.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, MEASUREMENTS)?;
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    test.steps = MEASUREMENTS;
+    let args = test.args;
     let parameters = Parameters {
         size_bytes: args.size.unwrap_or(0),
         clients: args.clients.unwrap_or(1),
@@ -291,11 +288,11 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         )));
     }
     let batch_bytes = ClientConfig::default().batch_bytes;
-    let mut measured = |window, batch_bytes| measure(&mut test, &parameters, (window, batch_bytes));
+    let mut measured = |window, batch_bytes| calls(test, &parameters, (window, batch_bytes));
     let batched = measured(parameters.window, batch_bytes)?;
     let single = measured(parameters.window, 0)?;
     let one = measured(1, batch_bytes)?;
-    test.finish(&json!({
+    Ok(json!({
         "parameters": parameters,
         "batched": batched.rate,
         "single": single.rate,

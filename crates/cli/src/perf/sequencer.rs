@@ -5,14 +5,11 @@
 //! flight, combined in few requests; the same calls with a request for each; one call at a time,
 //! for its latency. Every range must begin where the preceding one ends.
 
-use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
-use crate::latency::{self, latency};
-use crate::outcome::{CliError, Verdict};
-use crate::patience::Wish;
-use crate::perf::args::PerfArgs;
-use crate::programs::{self, End, Port, Program, RealRack, Turn};
+use crate::measure::{histogram, latency, per_second, rate, ratio};
+use crate::outcome::CliError;
+use crate::programs::{self, End, Port, Program, RealRack, Turn, Wish};
 use core::ops::Range;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
@@ -20,7 +17,7 @@ use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Requests in flight if calls are not combined: the maximum number of atomics of a queue pair.
@@ -157,7 +154,7 @@ pub fn draw(
             rounds: 0,
             drawn: Vec::new(),
             begun: 0,
-            histogram: latency::histogram(),
+            histogram: histogram(),
             ended: 0,
         };
         groups.push(vec![(node, End::Sink(drawer))]);
@@ -165,7 +162,7 @@ pub fn draw(
     if let (Some(group), Some(&far)) = (groups.first_mut(), rack.nodes().last()) {
         group.push((far, End::Source(Serving(service.clone()))));
     }
-    let (mut drawn, mut nanos, mut histogram) = (Vec::new(), 0, latency::histogram());
+    let (mut drawn, mut nanos, mut histogram) = (Vec::new(), 0, histogram());
     let (ends, ran) = programs::drive(rack, groups, Wish::Finish, globals);
     for end in ends {
         if let End::Sink(drawer) = end {
@@ -207,8 +204,8 @@ fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, String>
 ///
 /// # Errors
 /// If the rack cannot be built or a connection fails.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, MEASUREMENTS)?;
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    test.steps = MEASUREMENTS;
     if !test.is_hosted() {
         // On a hardware switch only the engine fits beside them.
         let switch = &mut test.config.switch;
@@ -218,15 +215,15 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         switch.sequencers = switch.sequencers.max(1);
         test.config.check()?;
     }
-    let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
+    let calls = test.args.tx_depth.unwrap_or(64).clamp(1, 4096);
     let alone = SequencerConfig {
         combine_max: 1,
         requests_max: REQUESTS_MAX,
         ..SequencerConfig::default()
     };
-    let (near, far) = (test.nodes[0], test.last());
+    let [near, far] = test.ends();
     let span = test.part(4.5, MEASUREMENTS);
-    let rate = |drawn: &Drawn| report::rate("ranges", drawn.count(), drawn.nanos);
+    let ranges = |drawn: &Drawn| rate("ranges", drawn.count(), drawn.nanos);
     let mut kinds = Vec::new();
     for (kind, placement) in [
         ("switch", SequencerPlacement::Switch),
@@ -237,7 +234,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         ),
     ] {
         let mut draw = |calls, shape| {
-            let on = (&test.real_rack()?, globals);
+            let on = (&test.real_rack()?, test.globals);
             let drawn = draw(on, &[near], placement, (calls, shape), span)?;
             test.step(drawn.count() > 0);
             Ok::<_, CliError>(drawn)
@@ -247,13 +244,13 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         let one = draw(1, alone)?;
         kinds.push(json!({
             "kind": kind,
-            "combined": rate(&combined),
-            "single": rate(&single),
+            "combined": ranges(&combined),
+            "single": ranges(&single),
             "combined_to_single": ratio(combined.rate(), single.rate()),
             "latency_ns": latency(&one.histogram),
         }));
     }
-    test.finish(&json!({"calls": calls, "kinds": kinds}))
+    Ok(json!({"calls": calls, "kinds": kinds}))
 }
 
 #[cfg(test)]

@@ -1,29 +1,31 @@
 //! A test from its arguments to its report: the rack's configuration, progress bar and verdict.
 
 use super::args::PerfArgs;
-use super::report;
-use crate::globals::Globals;
-use crate::mode::{EMBEDDED, HOSTED, Mode, NO_RACK};
+use crate::globals::{EMBEDDED, Globals, Mode, NO_RACK};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::programs::{OwnRack, RealRack};
 use crate::progress::Progress;
-use crate::report::{Text, joined, object};
+use crate::report::{joined, object, titled};
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Places for guests that a test takes on a running rack.
 const GUESTS: usize = 4;
+
+/// What the heading has.
+const HEAD: [&str; 5] = ["test", "rack", "seed", "driver_threads", "links"];
 
 /// A running test.
 pub struct TestRun<'a> {
     pub args: &'a PerfArgs,
     pub globals: &'a Globals,
     /// The kind of rack, as named in reports.
-    pub rack: &'static str,
+    rack: &'static str,
     pub config: RackConfig,
     /// The nodes that the test may use: all of a rack of its own, or those that this process is.
     pub nodes: Vec<NodeId>,
@@ -34,74 +36,52 @@ pub struct TestRun<'a> {
     pub verified: bool,
     steps_done: u32,
     /// Number of measurements, one after another.
-    steps: u32,
+    pub steps: u32,
 }
 
 impl<'a> TestRun<'a> {
-    /// A test of this many measurements that needs no rack.
+    /// A test on the kind of rack, and with the MTU and nodes, that the arguments name, if it needs
+    /// a rack. A running rack is joined.
     ///
     /// # Errors
-    /// If the configuration cannot be read or is invalid.
-    pub fn without_rack(
-        args: &'a PerfArgs,
-        globals: &'a Globals,
-        steps: u32,
-    ) -> Result<Self, CliError> {
-        let config = globals.rack_config(&args.rack)?;
-        Ok(Self::of(args, globals, (NO_RACK, config), None, steps))
-    }
-
-    fn of(
-        args: &'a PerfArgs,
-        globals: &'a Globals,
-        (rack, config): (&'static str, RackConfig),
-        joined: Option<RealRack>,
-        steps: u32,
-    ) -> Self {
-        let nodes = match &joined {
-            Some(rack) => rack.nodes().to_vec(),
-            None => (0..config.node.len()).map(|at| NodeId(at as u16)).collect(),
+    /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack
+    /// runs.
+    pub fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
+        let (mut rack, mut joined) = (NO_RACK, None);
+        let config = match args.test.has_use_for("--hosted") {
+            false => globals.rack_config(&args.rack)?,
+            true => {
+                let (mode, mut config) = Mode::of(args.simulated, &args.rack, globals)?;
+                if mode == Mode::Hosted {
+                    args.check_hosted(globals)?;
+                    let count = args.nodes.map_or(GUESTS, usize::from);
+                    joined = Some(RealRack::join(&config, count, (&args.rack, globals))?);
+                }
+                config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
+                if let (Some(nodes), None) = (args.nodes, &joined) {
+                    let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+                    config.node = (0..nodes).map(node).collect();
+                }
+                config.check()?;
+                rack = mode.name();
+                config
+            }
         };
-        Self {
-            nodes,
+        Ok(Self {
+            nodes: match &joined {
+                Some(rack) => rack.nodes().to_vec(),
+                None => (0..config.node.len()).map(|at| NodeId(at as u16)).collect(),
+            },
             joined,
             args,
             globals,
             rack,
             config,
-            progress: Progress::new(globals, args.test.name),
+            progress: Progress::new(globals, args.test.name()),
             verified: true,
             steps_done: 0,
-            steps,
-        }
-    }
-
-    /// A test of this many measurements on the kind of rack, and with the MTU and nodes, that the
-    /// arguments name. A running rack is joined.
-    ///
-    /// # Errors
-    /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack
-    /// runs.
-    pub fn on_any_rack(
-        args: &'a PerfArgs,
-        globals: &'a Globals,
-        steps: u32,
-    ) -> Result<Self, CliError> {
-        let (mode, mut config) = Mode::of(args.simulated, &args.rack, globals)?;
-        let join = || {
-            args.check_hosted()?;
-            let count = args.nodes.map_or(GUESTS, usize::from);
-            RealRack::join(&config, count, (&args.rack, globals))
-        };
-        let joined = (mode == Mode::Hosted).then(join).transpose()?;
-        config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
-        if let (Some(nodes), None) = (args.nodes, &joined) {
-            let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
-            config.node = (0..nodes).map(node).collect();
-        }
-        config.check()?;
-        let on = (mode.name(), config);
-        Ok(Self::of(args, globals, on, joined, steps))
+            steps: 1,
+        })
     }
 
     /// The duration of each of `parts`, of the user's seconds or of `seconds`.
@@ -115,8 +95,9 @@ impl<'a> TestRun<'a> {
         self.joined.is_some()
     }
 
-    pub fn last(&self) -> NodeId {
-        self.nodes[self.nodes.len() - 1]
+    /// The first node and the last.
+    pub fn ends(&self) -> [NodeId; 2] {
+        [self.nodes[0], self.nodes[self.nodes.len() - 1]]
     }
 
     /// A rack in real time, which `top` and `stat` can observe from now on: the running one, or a
@@ -147,11 +128,6 @@ impl<'a> TestRun<'a> {
         self.globals.interrupt.is_set()
     }
 
-    /// Sets the number of measurements, where it depends on the kind of rack.
-    pub fn expect_steps(&mut self, steps: u32) {
-        self.steps = steps;
-    }
-
     /// Records that a measurement is done, and whether everything was correct.
     pub fn step(&mut self, verified: bool) {
         self.verified &= verified;
@@ -164,26 +140,37 @@ impl<'a> TestRun<'a> {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub fn finish(self, found: &Value) -> Result<Verdict, CliError> {
+    pub fn finish(self, found: Value) -> Result<Verdict, CliError> {
         drop(self.progress);
-        let (test, rack, config, verified) =
-            (self.args.test, self.rack, &self.config, self.verified);
+        let (test, rack, config) = (self.args.test.name(), self.rack, &self.config);
+        let (seed, verified) = (config.seed, self.verified);
+        let drivers = match rack {
+            EMBEDDED => config.driver_threads,
+            _ => 0,
+        };
         let hosted = config.hosted();
         let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
-        let links = (rack == HOSTED).then(|| config.node.iter().map(link).collect());
-        let head = json!({
-            "test": test.name,
-            "rack": rack,
-            "seed": config.seed,
-            "driver_threads": if rack == EMBEDDED { config.driver_threads } else { 0 },
-        });
-        let heading = report::heading(test, (rack, config), links.as_ref());
+        let links: Option<BTreeMap<_, _>> =
+            self.joined.map(|_| config.node.iter().map(link).collect());
+        let heading = match &links {
+            // A hosted rack takes its random numbers from the system: it has no seed to report.
+            Some(links) => {
+                let kinds: BTreeSet<_> = links.values().copied().collect();
+                let kinds: Vec<_> = kinds.into_iter().collect();
+                format!("{test}, hosted rack over {}", kinds.join(" and "))
+            }
+            None if rack == NO_RACK => format!("{test}, no rack"),
+            None if rack == EMBEDDED => {
+                format!("{test}, {rack} rack, seed {seed}, {drivers} driver threads")
+            }
+            None => format!("{test}, {rack} rack, seed {seed}"),
+        };
+        let head = json!({"test": test, "rack": rack, "seed": seed, "driver_threads": drivers});
         let links = links.map_or(Value::Null, |links| json!({ "links": links }));
         let end = json!({"verified": verified, "interrupted": self.globals.interrupt.is_set()});
-        let report = joined([head, links, end, found.clone()]);
+        let report = joined([head, links, end, found]);
         output::print_as(self.globals, "perf", &report, |report| {
-            let text = Text::new(object(report));
-            text.titled(heading, &report::HEAD).to_string()
+            titled(&heading, &HEAD, object(report))
         })?;
         Ok(Verdict::of(verified))
     }

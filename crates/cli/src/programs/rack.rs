@@ -1,35 +1,28 @@
 //! The rack of a command: embedded, joined or simulated.
 
-use super::everywhere::Everywhere;
 use crate::capture::{CaptureReport, Recording};
 use crate::globals::{Globals, RackArgs};
 use crate::outcome::CliError;
-use core::ops::Deref;
+use core::task::Waker;
+use derive_more::{Deref, From};
 use rackweave_base::NodeId;
 use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, Rack, RackConfig, SimulatedRack};
-use rackweave_verbs::Progress as Drive;
+use rackweave_rack::{EmbeddedRack, Node, Rack, RackConfig, SimulatedRack};
+use rackweave_verbs::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A rack in real time: one in this process, or a running one, of which this process is some nodes.
-#[derive(Clone)]
+#[derive(Deref, Clone)]
 pub struct RealRack {
+    #[deref]
     rack: Rack,
     /// Drives all nodes that are here.
-    driver: Arc<dyn Drive>,
+    driver: Arc<dyn Progress>,
     embedded: Option<EmbeddedRack>,
     /// The nodes that are here, by number.
     nodes: Arc<[NodeId]>,
-}
-
-impl Deref for RealRack {
-    type Target = Rack;
-
-    fn deref(&self) -> &Rack {
-        &self.rack
-    }
 }
 
 impl RealRack {
@@ -89,13 +82,13 @@ impl RealRack {
     }
 
     /// What drives the rack on this thread.
-    pub fn driver(&self) -> &dyn Drive {
+    pub fn driver(&self) -> &dyn Progress {
         &*self.driver
     }
 
     /// What drives it on one of several threads, which has programs at these nodes: the other nodes
     /// of a joined rack have threads of their own.
-    pub fn driver_of(&self, nodes: impl Iterator<Item = NodeId>) -> Arc<dyn Drive> {
+    pub fn driver_of(&self, nodes: impl Iterator<Item = NodeId>) -> Arc<dyn Progress> {
         if self.embedded.is_some() {
             return self.driver.clone();
         }
@@ -113,6 +106,7 @@ impl RealRack {
 }
 
 /// The rack of a command.
+#[derive(From)]
 pub enum OwnRack {
     /// In real time.
     Real(RealRack),
@@ -120,7 +114,7 @@ pub enum OwnRack {
     Simulated(SimulatedRack),
 }
 
-impl Deref for OwnRack {
+impl core::ops::Deref for OwnRack {
     type Target = Rack;
 
     fn deref(&self) -> &Rack {
@@ -128,12 +122,6 @@ impl Deref for OwnRack {
             Self::Real(rack) => rack,
             Self::Simulated(rack) => rack,
         }
-    }
-}
-
-impl From<RealRack> for OwnRack {
-    fn from(rack: RealRack) -> Self {
-        Self::Real(rack)
     }
 }
 
@@ -196,5 +184,25 @@ impl OwnRack {
             }
             Self::Simulated(rack) => rack.set_tap(tap),
         }
+    }
+}
+
+/// Nodes that have a NIC each, and no machine in common. There is at least one.
+pub struct Everywhere(pub Vec<Node>);
+
+impl Progress for Everywhere {
+    fn drive(&self) -> bool {
+        self.0
+            .iter()
+            .fold(false, |moved, node| node.drive() | moved)
+    }
+
+    /// Sleeps at the first node: packets for the others wake their own threads.
+    fn relax(&self, idle_rounds: u32) {
+        self.0[0].relax(idle_rounds);
+    }
+
+    fn wake_later(&self, waker: &Waker) {
+        self.0.iter().for_each(|node| node.wake_later(waker));
     }
 }

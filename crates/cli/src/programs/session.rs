@@ -1,16 +1,20 @@
-//! Programs on a rack of any kind, on this thread.
+//! Programs on a rack of any kind, on this thread. In real time it takes their turns in rounds, and
+//! drives the rack while nothing progresses.
 
-use super::{Group, OwnRack, Port, Program, RealRack, RealTime, RoundClock, Turn};
+use super::{Group, OwnRack, Port, Program, RealRack, RoundClock, Turn, WAITS};
 use crate::globals::Globals;
 use crate::outcome::CliError;
-use crate::patience::Wish;
+use crate::programs::{Patience, Wish};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::{Rack, RunEnd, SimulatedRack};
+use rackweave_rack::{Node, Rack, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::Progress;
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Rounds in real time between two progress reports.
+const ROUNDS: u32 = 256;
 
 /// What a run does besides its programs.
 pub struct Watch<'a> {
@@ -57,14 +61,19 @@ pub enum Advance {
     Stalled,
 }
 
-/// A program in virtual time.
+/// A program and its node.
 struct Slot<P> {
     node: NodeId,
     /// Taken out at the end of the session.
     program: Option<P>,
+    is_server: bool,
+    /// Whether it has ended, or never ends by itself.
     has_ended: bool,
 }
 
+type Slots<P> = Vec<Rc<RefCell<Slot<P>>>>;
+
+/// A program in virtual time.
 struct ProgramActor<P> {
     slot: Rc<RefCell<Slot<P>>>,
     failure: Rc<RefCell<Option<CliError>>>,
@@ -97,18 +106,42 @@ impl<P: Program> Actor for ProgramActor<P> {
     }
 }
 
-enum Kind<'r, P> {
-    Real(&'r RealRack, RealTime<'r, P>),
+enum Kind<'r> {
+    Real {
+        rack: &'r RealRack,
+        /// Those of the programs, in their order.
+        nodes: Vec<Node>,
+        clock: RoundClock,
+        patience: Patience<'r>,
+        /// Whether the thread has all programs of the rack. Then it drives the rack in every round;
+        /// otherwise only when nothing else is to be done at once, because arrived data may fill
+        /// all available space.
+        is_alone: bool,
+        rounds: u32,
+    },
     Virtual {
         rack: &'r mut SimulatedRack,
-        slots: Vec<Rc<RefCell<Slot<P>>>>,
         failure: Rc<RefCell<Option<CliError>>>,
     },
 }
 
+impl<'r> Kind<'r> {
+    fn real(rack: &'r RealRack, driver: &'r dyn Progress, is_alone: bool) -> Self {
+        Self::Real {
+            rack,
+            nodes: Vec::new(),
+            clock: RoundClock::start(),
+            patience: Patience::new(driver),
+            is_alone,
+            rounds: 0,
+        }
+    }
+}
+
 /// Programs on a rack, on this thread.
 pub struct Session<'r, P> {
-    kind: Kind<'r, P>,
+    kind: Kind<'r>,
+    slots: Slots<P>,
     slice: Duration,
     /// Whether it has no programs but servers, and so ends only on a wish.
     only_serves: bool,
@@ -117,33 +150,33 @@ pub struct Session<'r, P> {
 }
 
 impl<'r, P: Program + 'static> Session<'r, P> {
-    /// A session without programs. An advance is `slice` of virtual time if simulated, otherwise a
-    /// round.
-    pub fn new(rack: &'r mut OwnRack, slice: Duration) -> Self {
-        let kind = match rack {
-            OwnRack::Real(rack) => Kind::Real(rack, RealTime::new(rack.driver(), true)),
-            OwnRack::Simulated(rack) => Kind::Virtual {
-                rack,
-                slots: Vec::new(),
-                failure: Rc::default(),
-            },
-        };
+    fn of(kind: Kind<'r>, slice: Duration) -> Self {
         Self {
             kind,
+            slots: Vec::new(),
             slice,
             only_serves: false,
             alarms: VecDeque::new(),
         }
     }
 
+    /// A session without programs. An advance is `slice` of virtual time if simulated, otherwise a
+    /// round.
+    pub fn new(rack: &'r mut OwnRack, slice: Duration) -> Self {
+        let kind = match rack {
+            OwnRack::Real(rack) => Kind::real(rack, rack.driver(), true),
+            OwnRack::Simulated(rack) => Kind::Virtual {
+                rack,
+                failure: Rc::default(),
+            },
+        };
+        Self::of(kind, slice)
+    }
+
     /// The programs of one of several threads of a rack.
     pub fn on_thread(rack: &'r RealRack, driver: &'r dyn Progress, group: Group<P>) -> Self {
-        let mut session = Self {
-            kind: Kind::Real(rack, RealTime::new(driver, false)),
-            slice: Duration::ZERO,
-            only_serves: group.iter().all(|(_, program)| program.is_server()),
-            alarms: VecDeque::new(),
-        };
+        let mut session = Self::of(Kind::real(rack, driver, false), Duration::ZERO);
+        session.only_serves = group.iter().all(|(_, program)| program.is_server());
         for (node, program) in group {
             session.add(node, program);
         }
@@ -152,7 +185,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
 
     pub fn rack(&self) -> &Rack {
         match &self.kind {
-            Kind::Real(rack, _) => rack,
+            Kind::Real { rack, .. } => rack,
             Kind::Virtual { rack, .. } => rack,
         }
     }
@@ -162,29 +195,26 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         matches!(self.kind, Kind::Virtual { .. })
     }
 
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start; in real time as read in this round.
     pub fn now(&self) -> u64 {
         match &self.kind {
-            Kind::Real(_, programs) => programs.now(),
+            Kind::Real { clock, .. } => clock.now(),
             Kind::Virtual { rack, .. } => rack.now().as_nanos(),
         }
     }
 
     pub fn add(&mut self, node: NodeId, program: P) {
+        let is_server = program.is_server();
+        let slot = Rc::new(RefCell::new(Slot {
+            node,
+            program: Some(program),
+            is_server,
+            has_ended: is_server,
+        }));
+        self.slots.push(slot.clone());
         match &mut self.kind {
-            Kind::Real(rack, programs) => programs.add(rack.node_at(node), program),
-            Kind::Virtual {
-                rack,
-                slots,
-                failure,
-            } => {
-                let is_server = program.is_server();
-                let slot = Rc::new(RefCell::new(Slot {
-                    node,
-                    program: Some(program),
-                    has_ended: is_server,
-                }));
-                slots.push(slot.clone());
+            Kind::Real { rack, nodes, .. } => nodes.push(rack.node_at(node)),
+            Kind::Virtual { rack, failure } => {
                 let failure = failure.clone();
                 let actor = Box::new(ProgramActor { slot, failure });
                 match is_server {
@@ -205,10 +235,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
     }
 
     fn is_over(&self) -> bool {
-        let have_ended = match &self.kind {
-            Kind::Real(_, programs) => programs.is_over(),
-            Kind::Virtual { slots, .. } => slots.iter().all(|slot| slot.borrow().has_ended),
-        };
+        let have_ended = self.slots.iter().all(|slot| slot.borrow().has_ended);
         have_ended && self.alarms.is_empty() && !self.only_serves
     }
 
@@ -221,19 +248,20 @@ impl<'r, P: Program + 'static> Session<'r, P> {
             return Ok(Advance::Over);
         }
         match &mut self.kind {
-            Kind::Real(_, programs) => {
-                let round = programs.round()?;
-                if self.alarms.front().is_some_and(|&at| at <= programs.now()) {
+            Kind::Real { nodes, clock, .. } => {
+                clock.next_round();
+                let round = round(&self.slots, nodes, clock)?;
+                if self.alarms.front().is_some_and(|&at| at <= clock.now()) {
                     self.alarms.pop_front();
                     return Ok(Advance::Alarm);
                 }
-                if !programs.is_over() || !self.alarms.is_empty() || self.only_serves {
-                    programs.rest(round);
+                if !self.is_over() {
+                    self.rest(round);
                 }
-                let is_due = programs.is_due();
+                let is_due = self.is_due();
                 Ok(Advance::Went { is_due })
             }
-            Kind::Virtual { rack, failure, .. } => {
+            Kind::Virtual { rack, failure } => {
                 let end = rack.run(rack.now() + self.slice);
                 if let Some(error) = failure.take() {
                     return Err(error);
@@ -254,14 +282,34 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// As `advance`, whether or not programs have ended: passes time for the rack only.
-    pub fn pass(&mut self) {
+    /// Drives the rack after such a round, and rests if nothing progressed; in virtual time, passes
+    /// a slice of it.
+    fn rest(&mut self, round: Turn) {
         match &mut self.kind {
-            Kind::Real(_, programs) => programs.rest(Turn::Waits { moved: false }),
+            Kind::Real {
+                patience, is_alone, ..
+            } => match round {
+                Turn::Moved if !*is_alone => patience.reset(),
+                round => patience.wait(round != WAITS),
+            },
             Kind::Virtual { rack, .. } => {
                 rack.run(rack.now() + self.slice);
             }
         }
+    }
+
+    /// True in one of many rounds, for work that takes time.
+    fn is_due(&mut self) -> bool {
+        let Kind::Real { rounds, .. } = &mut self.kind else {
+            return true;
+        };
+        *rounds = rounds.wrapping_add(1);
+        rounds.is_multiple_of(ROUNDS)
+    }
+
+    /// As `advance`, whether or not programs have ended: passes time for the rack only.
+    pub fn pass(&mut self) {
+        self.rest(WAITS);
     }
 
     /// Drops the remaining alarms and makes all programs begin nothing new.
@@ -277,14 +325,9 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         done
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut P)) {
-        match &mut self.kind {
-            Kind::Real(_, programs) => programs.programs_mut().for_each(act),
-            Kind::Virtual { slots, .. } => {
-                for slot in slots {
-                    slot.borrow_mut().program.iter_mut().for_each(&mut act);
-                }
-            }
+    fn each(&self, mut act: impl FnMut(&mut P)) {
+        for slot in &self.slots {
+            slot.borrow_mut().program.iter_mut().for_each(&mut act);
         }
     }
 
@@ -333,33 +376,55 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         self.drain()
     }
 
-    /// Makes programs that serve others take what is left.
+    /// Makes programs that serve others take what is left. They need no clock for that.
     fn drain(&mut self) -> Result<(), CliError> {
-        match &mut self.kind {
-            Kind::Real(_, programs) => programs.drain(),
-            Kind::Virtual { rack, slots, .. } => {
-                let clock = RoundClock::start();
-                for slot in slots {
-                    let mut slot = slot.borrow_mut();
-                    let node = rack.node_at(slot.node);
-                    let server = slot.program.as_mut().filter(|it| it.is_server());
-                    let Some(server) = server else { continue };
-                    let mut port = Port::Node(&node, &clock);
-                    while server.turn(&mut port)? == (Turn::Waits { moved: true }) {}
-                }
-                Ok(())
+        let clock = RoundClock::start();
+        for slot in &self.slots {
+            let mut slot = slot.borrow_mut();
+            let node = self.rack().node_at(slot.node);
+            let mut port = Port::Node(&node, &clock);
+            let server = slot.program.as_mut().filter(|program| program.is_server());
+            if let Some(server) = server {
+                while server.turn(&mut port)? == (Turn::Waits { moved: true }) {}
             }
         }
+        Ok(())
     }
 
     /// The programs, in the order in which they were added.
     pub fn into_programs(self) -> Vec<P> {
-        match self.kind {
-            Kind::Real(_, programs) => programs.into_programs(),
-            Kind::Virtual { slots, .. } => {
-                let programs = slots.iter().map(|slot| slot.borrow_mut().program.take());
-                programs.flatten().collect()
-            }
+        let programs = self
+            .slots
+            .iter()
+            .map(|slot| slot.borrow_mut().program.take());
+        programs.flatten().collect()
+    }
+}
+
+/// Takes a turn of each program in real time; returns the combined result.
+fn round<P: Program>(
+    slots: &Slots<P>,
+    nodes: &[Node],
+    clock: &RoundClock,
+) -> Result<Turn, CliError> {
+    let (mut has_more, mut moved) = (false, false);
+    for (slot, node) in slots.iter().zip(nodes) {
+        let slot = &mut *slot.borrow_mut();
+        let Some(program) = &mut slot.program else {
+            continue;
+        };
+        if slot.has_ended && !slot.is_server {
+            continue;
+        }
+        match program.turn(&mut Port::Node(node, clock))? {
+            Turn::Moved | Turn::Worked(_) => has_more = true,
+            Turn::Waits { moved: its } => moved |= its,
+            Turn::Sleeps(_) => {}
+            Turn::Ended => slot.has_ended = program.is_settled(),
         }
     }
+    Ok(match has_more {
+        true => Turn::Moved,
+        false => Turn::Waits { moved },
+    })
 }

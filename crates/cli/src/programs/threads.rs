@@ -3,7 +3,7 @@
 use super::{OwnRack, Program, RealRack, Session, Watch};
 use crate::globals::Globals;
 use crate::outcome::CliError;
-use crate::patience::Wish;
+use crate::programs::Wish;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Duration, NodeId};
 

@@ -1,7 +1,7 @@
 //! One model of a command's result: a JSON object (docs/JSON.md), from which its other forms are
 //! made.
 //!
-//! [`Text`] is for people, [`open_metrics`] for systems that monitor. Both take the unit of a
+//! [`text()`] is for people, [`open_metrics`] for systems that monitor. Both take the unit of a
 //! number from the suffix of its key (`units`); `table` lays out lists of objects.
 
 pub mod open_metrics;
@@ -10,9 +10,10 @@ mod table;
 mod tests;
 mod text;
 mod units;
+pub mod words;
 
 pub use table::table;
-pub use text::Text;
+pub use text::{text, titled};
 pub use units::scaled;
 
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Tables: lists of objects whose keys are the columns, in whichever layout fits.
 
 use super::units::{NumberUnit, label, scalar};
+use super::words::ends;
 use super::{COLUMNS, is_reported, text};
-use crate::live::words::ends;
 use serde_json::{Map, Value};
 use textwrap::{Options, WordSplitter};
 

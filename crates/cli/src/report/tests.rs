@@ -1,6 +1,6 @@
 //! Text and metrics of hand-made reports. A small parser checks the grammar of the metrics.
 
-use super::{Text, object, open_metrics};
+use super::{object, open_metrics, titled};
 use crate::live::samples::busy;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -81,8 +81,7 @@ fn sample() -> Map<String, Value> {
 
 #[test]
 fn an_object_reads_as_lines_with_units_and_tables() {
-    let text = Text::new(sample()).titled("read_bw, embedded rack".into(), &["test"]);
-    let text = text.to_string();
+    let text = titled("read_bw, embedded rack", &["test"], sample());
     let is_long = |line: &&str| line.chars().count() >= 80 && !line.contains("rackweave chaos");
     assert_eq!(text.lines().find(is_long), None);
     insta::assert_snapshot!(text);

@@ -4,11 +4,10 @@
 
 use super::table::{columns, fitted, grid, inherited, keys_of};
 use super::units::{NumberUnit, label, scalar};
+use super::words::{depth, share};
 use super::{COLUMNS, NAMED, is_reported, is_scalar, wrapped, wrapped_in};
-use crate::live::words::{depth, share};
-use crate::mode::SIMULATED;
+use crate::globals::SIMULATED;
 use serde_json::{Map, Value, json};
-use std::fmt;
 
 /// Keys that come last, each in a line of its own.
 const LAST: [&str; 3] = ["problems", "interrupted", "verified"];
@@ -19,51 +18,30 @@ const COMMANDS: [&str; 1] = ["replay"];
 /// Longest line of measures among other lines.
 const MEASURES_MAX: usize = 56;
 
+/// The text of an object below a heading, which is in place of the values of these keys.
+pub fn titled(heading: &str, instead_of: &[&str], mut found: Map<String, Value>) -> String {
+    found.retain(|key, _| !instead_of.contains(&key.as_str()));
+    [wrapped(heading, 2), text(found)].join("\n")
+}
+
 /// The text of an object.
-pub struct Text {
-    heading: Option<String>,
-    found: Map<String, Value>,
-}
-
-impl Text {
-    /// The text of everything.
-    pub fn new(found: Map<String, Value>) -> Self {
-        Self {
-            heading: None,
-            found,
-        }
+pub fn text(found: Map<String, Value>) -> String {
+    let is_last = |(key, _): &(String, Value)| LAST.contains(&key.as_str());
+    let (last, found): (Map<_, _>, Map<_, _>) = found.into_iter().partition(is_last);
+    let mut blocks = blocks(&found, COLUMNS);
+    let problems = last.get("problems").and_then(Value::as_array);
+    let problems = problems.into_iter().flatten();
+    let mut end: String = problems
+        .map(|problem| wrapped(&format!("problem: {}", scalar(problem, None)), 2))
+        .collect();
+    if last.get("interrupted") == Some(&Value::Bool(true)) {
+        end += "interrupted: what was to come was left out\n";
     }
-
-    /// With a line above, in place of the values of these keys.
-    pub fn titled(mut self, heading: String, instead_of: &[&str]) -> Self {
-        self.heading = Some(heading);
-        self.found
-            .retain(|key, _| !instead_of.contains(&key.as_str()));
-        self
+    if let Some(verified) = last.get("verified") {
+        end += &format!("verified: {verified}\n");
     }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_last = |key: &str| LAST.contains(&key);
-        let found = self.found.clone().into_iter();
-        let (last, found): (Map<_, _>, Map<_, _>) = found.partition(|(key, _)| is_last(key));
-        let heading = self.heading.iter().map(|heading| wrapped(heading, 2));
-        let mut blocks: Vec<_> = heading.chain(blocks(&found, COLUMNS)).collect();
-        let problems = last.get("problems").and_then(Value::as_array);
-        let problems = problems.into_iter().flatten();
-        let mut end: String = problems
-            .map(|problem| wrapped(&format!("problem: {}", scalar(problem, None)), 2))
-            .collect();
-        if last.get("interrupted") == Some(&Value::Bool(true)) {
-            end += "interrupted: what was to come was left out\n";
-        }
-        if let Some(verified) = last.get("verified") {
-            end += &format!("verified: {verified}\n");
-        }
-        blocks.extend((!end.is_empty()).then_some(end));
-        f.write_str(&blocks.join("\n"))
-    }
+    blocks.extend((!end.is_empty()).then_some(end));
+    blocks.join("\n")
 }
 
 /// The parts of an object's text: lines that follow each other have their values in one column, and

@@ -1,6 +1,6 @@
 //! Units of numbers: the suffixes of their keys, and how each output writes them.
 
-use crate::live::words::{binary, si, with_unit};
+use super::words::{binary, si, with_unit};
 use serde_json::Value;
 
 /// Suffixes of keys, with the unit in text, how text writes numbers, the base unit in OpenMetrics

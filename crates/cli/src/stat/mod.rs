@@ -1,16 +1,48 @@
 //! The command `stat`: the counters of a command on this machine, or of a hosted rack.
 
-mod report;
 #[cfg(test)]
 mod tests;
 
 use crate::globals::{Format, Globals};
-use crate::live::Snapshot;
-use crate::live::args::StatArgs;
+use crate::live::{Change, Snapshot};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::rack_source::{AskError, LookError, RackSource};
+use crate::report::words::ANSWERS;
+use crate::report::{self, object};
+use clap::Args;
+use rackweave_rack::statistics::RackStatistics;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+
+/// Arguments of `stat`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave stat                              what the command that began last has counted
+  rackweave stat --pid 4711 --format json     this one, as one JSON object
+  rackweave stat --format openmetrics         as metrics, for Prometheus
+  rackweave stat --interval 1 --count 10      and what happens each second, ten times
+  rackweave stat --hosted --all               the rack that `rackweave up` runs, zeros included
+
+Counters of NICs have the names that `rdma statistic` shows for rdma_rxe and mlx5.")]
+pub struct StatArgs {
+    /// The process; without it, the one that began last
+    #[arg(long, value_name = "N")]
+    pub pid: Option<u32>,
+    /// Counters that are zero, too
+    #[arg(long)]
+    pub all: bool,
+    /// Print again after so many seconds, with what has happened since; at least a quarter
+    #[arg(long, value_name = "S")]
+    pub interval: Option<f64>,
+    /// Print so often; without it, until the command ends
+    #[arg(long, value_name = "N", requires = "interval")]
+    pub count: Option<u64>,
+    /// Ask the hosted rack that runs: see `rackweave demo --help`
+    #[arg(long)]
+    pub hosted: bool,
+}
 
 /// Minimum interval between two snapshots: a command takes them no more often.
 pub const INTERVAL_MIN: f64 = 0.25;
@@ -24,8 +56,8 @@ pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut source = RackSource::of(args.pid, args.hosted, globals)?;
     let mut last = source.look()?;
     let print = |before: Option<&Snapshot>, now: &Snapshot| {
-        let report = report::report(before, now, args.all);
-        output::print_as(globals, "stat", &report, report::text)
+        let report = report(before, now, args.all);
+        output::print_as(globals, "stat", &report, text)
     };
     print(None, &last)?;
     let Some(interval) = interval else {
@@ -79,4 +111,59 @@ fn rest(interval: Duration, globals: &Globals) -> bool {
         }
         std::thread::sleep(left.min(Duration::from_millis(100)));
     }
+}
+
+/// The counters of a command, and the activity since the snapshot `before`; without counters that
+/// are zero, unless `all`.
+pub fn report(before: Option<&Snapshot>, now: &Snapshot, all: bool) -> Value {
+    let mut rack = now.rack.clone();
+    if let (Some(rack), false) = (&mut rack, all) {
+        hide_zeros(rack);
+    }
+    json!({
+        "pid": now.pid,
+        "version": now.version,
+        "command": now.command,
+        "phase": now.phase,
+        "phase_seconds": now.phase_seconds,
+        "up_seconds": now.up_seconds,
+        "rack": rack,
+        "change": before.and_then(|before| Change::between(Some(before), now)),
+    })
+}
+
+fn hide_zeros(rack: &mut RackStatistics) {
+    let nodes = rack.nodes.iter_mut();
+    let nodes = nodes.flat_map(|node| [&mut node.counters, &mut node.drops]);
+    let switches = rack.switches.iter_mut();
+    let switches = switches.flat_map(|switch| [&mut switch.counters, &mut switch.drops]);
+    let pages = rack.pages.iter_mut().map(|pages| &mut pages.answers);
+    let index = rack.index.iter_mut().map(|index| &mut index.other);
+    let all = nodes.chain(switches).chain(pages).chain(index);
+    all.for_each(|counters| counters.retain(|_, count| *count > 0));
+}
+
+/// The report as text.
+pub fn text(report: &Value) -> String {
+    let mut found = object(report);
+    if found["rack"].is_null() {
+        found["rack"] = "none at the moment".into();
+    } else if found["rack"]["pages"].is_object() {
+        found["rack"]["pages"]["answers"] = answers(&report["rack"]["pages"]["answers"]);
+    }
+    report::text(found)
+}
+
+/// The replies of the page directory, with their shares of all requests and what they mean.
+fn answers(answers: &Value) -> Value {
+    let count = |kind: &str| answers[kind].as_u64();
+    let one_each = ANSWERS.iter().filter(|(.., one)| *one);
+    let whole: u64 = one_each.filter_map(|(kind, ..)| count(kind)).sum();
+    let row = |&(kind, meaning, one): &(&str, &str, bool)| {
+        let count = count(kind)?;
+        let share = count as f64 / whole.max(1) as f64;
+        let share = one.then_some(share);
+        Some(json!({"answer": kind, "count": count, "share": share, "meaning": meaning}))
+    };
+    ANSWERS.iter().filter_map(row).collect()
 }

@@ -1,7 +1,6 @@
 //! Reports of `stat` on hand-made racks.
 
-use super::interval;
-use super::report::{report, text};
+use super::{interval, report, text};
 use crate::live::Snapshot;
 use crate::live::samples::{busy, idle};
 

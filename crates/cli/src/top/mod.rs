@@ -4,7 +4,6 @@
 //! screen and its changes by keys and snapshots, `view` draws it: a function of state and size
 //! alone. `sections` are the tables, `ask` is the requesting thread.
 
-mod ask;
 mod sections;
 mod state;
 #[cfg(test)]
@@ -12,16 +11,44 @@ mod tests;
 mod view;
 
 use crate::globals::Globals;
-use crate::live::args::TopArgs;
+use crate::live::Snapshot;
 use crate::outcome::{CliError, Verdict};
-use crate::rack_source::RackSource;
+use crate::rack_source::{LookError, RackSource};
 use crate::stat;
-use ask::Asking;
+use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use state::{State, Wish};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// Arguments of `top`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave ycsb --operations 10000000 &      something to watch, such as this, or
+  rackweave demo                              this in another terminal
+  rackweave top                               watch it
+  rackweave top --pid 4711                    watch this one of several
+  rackweave top --hosted                      watch the rack that `rackweave up` runs
+
+Keys: 1 to 5 and Tab choose a view, arrow keys scroll, p pauses, ? helps, q ends. A command is found
+from the moment on at which it has a rack in its process; commands in virtual time have none.")]
+pub struct TopArgs {
+    /// The process; without it, the one that began last
+    #[arg(long, value_name = "N")]
+    pub pid: Option<u32>,
+    /// Seconds between two looks, at least a quarter
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub interval: f64,
+    /// Wait for a command to begin, and after its end for the next one
+    #[arg(long)]
+    pub wait: bool,
+    /// Watch the hosted rack that runs: see `rackweave demo --help`
+    #[arg(long)]
+    pub hosted: bool,
+}
 
 /// How long to wait for a key before checking for a new snapshot.
 const LISTEN: Duration = Duration::from_millis(50);
@@ -87,6 +114,55 @@ fn watch(
         while let Some(look) = asking.news() {
             state.handle_look(look);
             is_drawn = false;
+        }
+    }
+}
+
+/// Requests snapshots until this is dropped.
+pub struct Asking {
+    news: Receiver<Result<Snapshot, LookError>>,
+    /// Closes when this is dropped.
+    _stop: Sender<()>,
+}
+
+impl Asking {
+    /// Starts to request snapshots. With `wait` the end of a process is not the end: another may
+    /// start.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(source: RackSource, interval: Duration, wait: bool) -> io::Result<Self> {
+        let (tell, news) = channel();
+        let (_stop, over) = channel();
+        std::thread::Builder::new()
+            .name("ask".to_owned())
+            .spawn(move || ask(source, interval, wait, &tell, &over))?;
+        Ok(Self { news, _stop })
+    }
+
+    /// The next reply, if there is one.
+    pub fn news(&self) -> Option<Result<Snapshot, LookError>> {
+        self.news.try_recv().ok()
+    }
+}
+
+fn ask(
+    mut source: RackSource,
+    interval: Duration,
+    wait: bool,
+    tell: &Sender<Result<Snapshot, LookError>>,
+    over: &Receiver<()>,
+) {
+    while over.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let look = source.look();
+        let failed = look.is_err();
+        if failed && wait {
+            source.forget();
+        }
+        // A process that is only slow is asked again; after other errors it does not come back.
+        let is_end = look.as_ref().err().is_some_and(LookError::is_end);
+        if tell.send(look).is_err() || (is_end && !wait) {
+            return;
         }
     }
 }

@@ -4,7 +4,7 @@ use super::state::{State, View};
 use super::view::sparkline;
 use crate::live::Change;
 use crate::live::change::NodeChange;
-use crate::live::words::{ANSWERS, binary, bits, depth, ends, share, si};
+use crate::report::words::{ANSWERS, binary, bits, depth, ends, share, si};
 use crate::report::{object, table};
 use rackweave_rack::statistics::{
     FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics, RackStatistics,

@@ -2,7 +2,7 @@
 
 use super::sections::{Section, cell, sections};
 use super::state::{History, State, View};
-use crate::live::words::{clock, with_unit};
+use crate::report::words::{clock, with_unit};
 use ratatui::Frame;
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};

@@ -1,8 +1,7 @@
 //! YCSB over the index: its options and its report.
 
 use super::args::{AccessArg, YcsbArgs};
-use super::report::finish;
-use super::{errors, with_progress};
+use super::{errors, finish, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::programs::RealRack;
@@ -35,7 +34,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), CliError> {
-    let access = access(args)?;
+    let access = access(args, globals)?;
     let endpoints = args.endpoints.unwrap_or(1);
     let (mut config, joined) = super::config(args, endpoints.into(), globals)?;
     if globals.args.config.is_none() && joined.is_none() {
@@ -74,21 +73,15 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
 }
 
 /// How threads access the tree. Options without a meaning for that access are refused.
-fn access(args: &YcsbArgs) -> Result<Access, CliError> {
+fn access(args: &YcsbArgs, globals: &Globals) -> Result<Access, CliError> {
     let access = match args.access {
         Some(AccessArg::Local) => Access::Local,
         Some(AccessArg::OneSided) => Access::OneSided,
         Some(AccessArg::InNetwork) => Access::InNetwork,
         Some(AccessArg::Rpc) | None => Access::Rpc,
     };
-    let remote = [
-        (args.nodes.is_some(), "--nodes"),
-        (args.depth.is_some(), "--depth"),
-        (args.endpoints.is_some(), "--endpoints"),
-        (args.server_threads.is_some(), "--server-threads"),
-    ];
-    let given = remote.iter().find(|(is_given, _)| *is_given);
-    if let (Access::Local, Some((_, flag))) = (access, given) {
+    let remote = ["--nodes", "--depth", "--endpoints", "--server-threads"];
+    if let (Access::Local, Some(flag)) = (access, globals.first_given(&remote)) {
         return Err(CliError::usage(format!(
             "{flag} goes with --access rpc, one-sided and in-network: with local, threads of the \
              storage node call the tree, one operation at a time"

@@ -7,18 +7,20 @@ pub mod args;
 mod errors;
 mod index;
 mod pages;
-mod report;
 
-use crate::globals::Globals;
-use crate::mode::Mode;
+use crate::globals::{EMBEDDED, Globals, Mode, SIMULATED};
 use crate::outcome::{CliError, Verdict};
+use crate::output;
 use crate::programs::RealRack;
 use crate::progress::Progress;
+use crate::report::object;
 use args::{Target, YcsbArgs};
-use rackweave_bench::ycsb::{self as bench, Load, Nodes, Phase, YcsbError};
+use rackweave_bench::ycsb::{self as bench, Load, Nodes, Outcome, Phase, YcsbError};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::Role;
 use rackweave_workload::ycsb::YcsbOptions;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// Default number of a thread's operations in flight.
 const DEPTH: u16 = 8;
@@ -29,46 +31,45 @@ const DEPTH: u16 = 8;
 /// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the
 /// storage of the records cannot be created or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    refuse_foreign(args)?;
+    refuse_foreign(args, globals)?;
     match args.target {
         Target::Pages => pages::run(args, globals),
         Target::Index => index::run(args, globals),
     }
 }
 
-/// The options of the page store, and whether each is given.
-fn of_pages(args: &YcsbArgs) -> [(bool, &'static str); 8] {
-    [
-        (args.page_size.is_some(), "--page-size"),
-        (args.buffer.is_some(), "--buffer"),
-        (args.indexed.is_some(), "--indexed"),
-        (args.fallback.is_some(), "--fallback"),
-        (args.file.is_some(), "--file"),
-        (args.reuse, "--reuse"),
-        (args.memory, "--memory"),
-        (args.double_write, "--double-write"),
-    ]
-}
+/// The options of the page store.
+const OF_PAGES: [&str; 8] = [
+    "--page-size",
+    "--buffer",
+    "--indexed",
+    "--fallback",
+    "--file",
+    "--reuse",
+    "--memory",
+    "--double-write",
+];
+
+/// The options of the index.
+const OF_INDEX: [&str; 7] = [
+    "--access",
+    "--node-size",
+    "--endpoints",
+    "--cache",
+    "--server-threads",
+    "--fan-out",
+    "--scan-parts",
+];
 
 /// Refuses options of the other target, which would be misunderstood.
-fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
-    let of_pages = of_pages(args);
-    let of_index = [
-        (args.access.is_some(), "--access"),
-        (args.node_size.is_some(), "--node-size"),
-        (args.endpoints.is_some(), "--endpoints"),
-        (args.cache.is_some(), "--cache"),
-        (args.server_threads.is_some(), "--server-threads"),
-        (args.fan_out.is_some(), "--fan-out"),
-        (args.scan_parts.is_some(), "--scan-parts"),
-    ];
+fn refuse_foreign(args: &YcsbArgs, globals: &Globals) -> Result<(), CliError> {
     let (foreign, other) = match args.target {
-        Target::Pages => (&of_index[..], "index"),
-        Target::Index => (&of_pages[..], "pages"),
+        Target::Pages => (&OF_INDEX[..], "index"),
+        Target::Index => (&OF_PAGES[..], "pages"),
     };
-    match foreign.iter().find(|(is_given, _)| *is_given) {
+    match globals.first_given(foreign) {
         None => Ok(()),
-        Some((_, flag)) => Err(CliError::usage(format!(
+        Some(flag) => Err(CliError::usage(format!(
             "{flag} goes with --target {other}; leave it out"
         ))),
     }
@@ -177,4 +178,70 @@ fn with_progress<T>(
 /// The default of a simulated rack, or that of an embedded one.
 fn simulated_or(args: &YcsbArgs, simulated: u64, embedded: u64) -> u64 {
     if args.simulated { simulated } else { embedded }
+}
+
+/// Fields that come first, in the order in which a reader wants them; the others follow.
+const FIRST: [&str; 16] = [
+    "mode",
+    "target",
+    "access",
+    "store",
+    "seed",
+    "parameters",
+    "operations",
+    "seconds",
+    "operations_per_s",
+    "reads_per_lookup",
+    "latency",
+    "time",
+    "shares",
+    "pages",
+    "heap_to_buffers",
+    "written_bytes",
+];
+
+/// Prints a run's result. `parameters` and `derived` are those of the table that is called
+/// `target`; a parameter that has no meaning for it is null.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub(super) fn finish<T: Serialize>(
+    (args, globals): (&YcsbArgs, &Globals),
+    target: &'static str,
+    (load, outcome): (&Load, &Outcome<T>),
+    parameters: Value,
+    derived: Value,
+) -> Result<Verdict, CliError> {
+    let (ycsb, verified) = (&load.ycsb, outcome.is_verified());
+    let mut all = object(json!({
+        "workload": ycsb.workload.to_string(),
+        "records": outcome.records,
+        "operations": ycsb.operations,
+        "distribution": ycsb.distribution().to_string(),
+        "theta": ycsb.theta,
+        "record_size_bytes": ycsb.record_size,
+        "threads": load.threads,
+        "rate": load.rate,
+    }));
+    all.extend(object(parameters));
+    let mut found = object(json!({
+        "mode": if args.simulated { SIMULATED } else { EMBEDDED },
+        "target": target,
+        "seed": ycsb.seed,
+        "parameters": all,
+    }));
+    found.extend(object(outcome));
+    found.extend(object(json!({
+        "operations_per_s": outcome.throughput(),
+        "problems": outcome.problems(),
+        "verified": verified,
+    })));
+    found.extend(object(derived));
+    let mut ordered: Map<_, _> = FIRST
+        .iter()
+        .filter_map(|key| found.shift_remove_entry(*key))
+        .collect();
+    ordered.extend(found);
+    output::report(globals, "ycsb", &ordered)?;
+    Ok(Verdict::of(verified))
 }

@@ -1,12 +1,10 @@
 //! YCSB over the page store: its options, the location of the store, and its report.
 
 use super::args::YcsbArgs;
-use super::report::finish;
-use super::{errors, simulated_or, with_progress};
+use super::{errors, finish, simulated_or, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::programs::RealRack;
-use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded, simulated};
 use rackweave_bench::ycsb::{Nodes, YcsbError};
 use rackweave_rack::config::Role;
@@ -74,8 +72,7 @@ fn on_running(
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), CliError> {
     let (mut config, joined) = super::config(args, 0, globals)?;
-    let mut own = super::of_pages(args).into_iter();
-    let own = own.find_map(|(is_given, flag)| is_given.then_some(flag));
+    let own = globals.first_given(&super::OF_PAGES);
     if let (Some(flag), true) = (own, joined.is_some()) {
         return Err(CliError::usage(format!(
             "{flag} is for a rack of one's own; a running rack has its pages, stores and buffer \
@@ -96,15 +93,14 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
         None => super::nodes(args, &config)?,
     };
     if let Some(name) = &args.fallback {
-        let at = config.node.iter().position(|node| node.name == *name);
-        let at = at.ok_or_else(|| {
+        let node = config.node_named(name).ok_or_else(|| {
             let names: Vec<_> = config.node.iter().map(|node| &*node.name).collect();
             CliError::usage(format!(
                 "--fallback: there is no node {name}; there are {}",
                 names.join(", ")
             ))
         })?;
-        nodes.memory = Some(NodeId(at as u16));
+        nodes.memory = Some(node);
     }
     let page_size = args.page_size.unwrap_or(config.switch.page_size.into());
     let buffer = simulated_or(args, BUFFER_SIMULATED, BUFFER);

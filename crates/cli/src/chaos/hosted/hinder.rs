@@ -58,12 +58,8 @@ pub fn run(
     // The other node and a third one, if it exists.
     let third = (0..config.residents().count()).find(|&at| at != slow && at != node);
     let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
-    let waits = Waits {
-        config: &config,
-        is_interrupted: &|| globals.interrupt.is_set(),
-    };
     let (slowest, late) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| waits.watch(node, pid, started, ends));
+        let watcher = scope.spawn(|| watch((&config, globals), (node, pid), started, ends));
         hindrance.keep_up(running, || watcher.is_finished())?;
         Ok::<_, CliError>(watcher.join().expect("the watcher does not panic"))
     })?;
@@ -117,65 +113,53 @@ impl Hindrance {
     }
 }
 
-/// Measures how long the rack delays others.
-struct Waits<'a> {
-    config: &'a RackConfig,
-    is_interrupted: &'a (dyn Fn() -> bool + Sync),
+/// Measures how long a node takes to join with a process that was `started` then, and how long a
+/// flow from the first of `ends` to the second takes after that; records violations of the limit.
+fn watch(
+    (config, globals): (&RackConfig, &Globals),
+    (node, pid): (usize, Option<u32>),
+    started: Instant,
+    [from, to]: [NodeId; 2],
+) -> (Slowest, Vec<String>) {
+    let mut late = Vec::new();
+    let name = &config.node[node].name;
+    let joined = measure(started, globals, || {
+        let status = HostedRack::connect(config)?.status()?;
+        if status.nodes[node].pid == pid {
+            Ok(())
+        } else {
+            Err(HostedError::Failed("it has not joined".into()))
+        }
+    });
+    let join_ms_max = judge(&format!("the join of {name}"), joined, &mut late);
+    let recovery_ms_max = join_ms_max.and_then(|_| {
+        let made = measure(Instant::now(), globals, || {
+            let mut rack = HostedRack::connect(config)?;
+            let flow = rack.create_flow(&[from], &[to], ITEM_BYTES, RING_BYTES)?;
+            rack.close_flow(flow.id)
+        });
+        judge(&format!("a flow from {name}"), made, &mut late)
+    });
+    let slowest = Slowest {
+        join_ms_max,
+        recovery_ms_max,
+    };
+    (slowest, late)
 }
 
-impl Waits<'_> {
-    /// Measures how long a node takes to join with a process that was `started` then, and how long
-    /// a flow from the first of `ends` to the second takes after that; records violations of the
-    /// limit.
-    fn watch(
-        &self,
-        node: usize,
-        pid: Option<u32>,
-        started: Instant,
-        [from, to]: [NodeId; 2],
-    ) -> (Slowest, Vec<String>) {
-        let mut late = Vec::new();
-        let name = &self.config.node[node].name;
-        let joined = self.measure(started, || {
-            let status = HostedRack::connect(self.config)?.status()?;
-            if status.nodes[node].pid == pid {
-                Ok(())
-            } else {
-                Err(HostedError::Failed("it has not joined".into()))
-            }
-        });
-        let join_ms_max = judge(&format!("the join of {name}"), joined, &mut late);
-        let made = join_ms_max.and_then(|_| {
-            let made = self.measure(Instant::now(), || {
-                let mut rack = HostedRack::connect(self.config)?;
-                let flow = rack.create_flow(&[from], &[to], ITEM_BYTES, RING_BYTES)?;
-                rack.close_flow(flow.id)
-            });
-            judge(&format!("a flow from {name}"), made, &mut late)
-        });
-        let slowest = Slowest {
-            join_ms_max,
-            recovery_ms_max: made,
-        };
-        (slowest, late)
-    }
-
-    /// Retries an operation until it succeeds. Returns how long after `since` it did, or the last
-    /// error; none after an interruption.
-    fn measure(
-        &self,
-        since: Instant,
-        attempt: impl Fn() -> Result<(), HostedError>,
-    ) -> Option<Result<Duration, String>> {
-        loop {
-            match attempt() {
-                Ok(()) => return Some(Ok(since.elapsed())),
-                Err(_) if (self.is_interrupted)() => return None,
-                Err(error) if since.elapsed() >= WHOLE_LIMIT => {
-                    return Some(Err(error.to_string()));
-                }
-                Err(_) => std::thread::sleep(AGAIN_AFTER),
-            }
+/// Retries an operation until it succeeds. Returns how long after `since` it did, or the last error;
+/// none after an interruption.
+fn measure(
+    since: Instant,
+    globals: &Globals,
+    attempt: impl Fn() -> Result<(), HostedError>,
+) -> Option<Result<Duration, String>> {
+    loop {
+        match attempt() {
+            Ok(()) => return Some(Ok(since.elapsed())),
+            Err(_) if globals.interrupt.is_set() => return None,
+            Err(error) if since.elapsed() >= WHOLE_LIMIT => return Some(Err(error.to_string())),
+            Err(_) => std::thread::sleep(AGAIN_AFTER),
         }
     }
 }

@@ -31,8 +31,10 @@ pub enum Event {
     Pages(u32, PageEvent),
     Index(u32, IndexEvent),
     Sequencer(u32, SequencerEvent),
-    Message(MessageEvent),
-    Flow(FlowEvent),
+    /// Of a connection, by its number, at the dialling end (`true`) or the listening one.
+    Message(u32, bool, MessageEvent),
+    /// Of a flow, by its number.
+    Flow(u32, FlowEvent),
     /// Something that must never happen.
     Wrong(String),
     /// Something of this system failed.
@@ -103,38 +105,27 @@ pub enum PageEvent {
     Accepted(u64, bool),
 }
 
-impl MessageEvent {
-    /// The number of the connection.
-    pub fn connection(&self) -> u32 {
-        match *self {
-            Self::Opened(connection, _)
-            | Self::Sends(connection, ..)
-            | Self::Finishes(connection, _)
-            | Self::Received(connection, ..)
-            | Self::SawFinish(connection, _)
-            | Self::Ended(connection, ..) => connection,
-        }
-    }
-}
-
-impl PageEvent {
-    /// Whether it is the beginning of a call: of a request, a flush or a commit.
-    pub fn begins(&self) -> bool {
-        matches!(self, Self::Asked(_) | Self::FlushAsked | Self::Released(..))
-    }
-}
-
-impl IndexEvent {
-    /// Whether it is the beginning of a call.
-    pub fn begins(&self) -> bool {
-        matches!(self, Self::Asked(..) | Self::Scans(..))
-    }
-}
-
-impl SequencerEvent {
-    /// Whether it is the beginning of a call.
-    pub fn begins(&self) -> bool {
-        matches!(self, Self::Asked(..))
+impl Event {
+    /// The system and the number of a call, and whether this is its beginning: that of a request, a
+    /// flush or a commit. None if it is of no call.
+    pub fn call(&self) -> Option<(System, u32, bool)> {
+        Some(match self {
+            Self::Pages(_, PageEvent::LostPages(_)) => return None,
+            Self::Pages(call, event) => {
+                use PageEvent::{Asked, FlushAsked, Released};
+                let begins = matches!(event, Asked(_) | FlushAsked | Released(..));
+                (System::Pages, *call, begins)
+            }
+            Self::Index(call, event) => {
+                let begins = matches!(event, IndexEvent::Asked(..) | IndexEvent::Scans(..));
+                (System::Index, *call, begins)
+            }
+            Self::Sequencer(call, event) => {
+                let begins = matches!(event, SequencerEvent::Asked(..));
+                (System::Sequencer, *call, begins)
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -213,20 +204,20 @@ pub enum SequencerEvent {
     Failed,
 }
 
-/// Events of a connection, by its number, at the dialling end (`true`) or the listening one.
-#[derive(Serialize, Deserialize, Clone, Debug)]
+/// Events of an end of a connection.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug)]
 pub enum MessageEvent {
-    Opened(u32, bool),
+    Opened,
     /// A message of so many bytes is about to be sent.
-    Sends(u32, bool, u64),
+    Sends(u64),
     /// Nothing follows.
-    Finishes(u32, bool),
+    Finishes,
     /// A message with this number and so many bytes, all as they were sent, was received.
-    Received(u32, bool, u32, u64),
+    Received(u32, u64),
     /// The peer sends no more.
-    SawFinish(u32, bool),
+    SawFinish,
     /// An end of a channel has ended: whether it is the sending one, and how.
-    Ended(u32, bool, bool, Ending),
+    Ended(bool, Ending),
 }
 
 /// How an end of a channel ended; with the number of the reason.
@@ -238,22 +229,22 @@ pub enum Ending {
     Broken,
 }
 
-/// Events of flows, by the flow's number.
+/// Events of a flow.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub enum FlowEvent {
-    Made(u32, FlowKind),
+    Made(FlowKind),
     /// A producer is about to push items to a destination: the number of the first, and how many.
-    Pushes(u32, u16, u16, (u64, u64)),
+    Pushes(u16, u16, (u64, u64)),
     /// A producer is about to finish.
-    Finishes(u32, u16),
+    Finishes(u16),
     /// A consumer has taken items: producer, destination and number of each.
-    Took(u32, u16, Vec<(u16, u16, u64)>),
+    Took(u16, Vec<(u16, u16, u64)>),
     /// A consumer has seen the end of its stream.
-    Ended(u32, u16),
+    Ended(u16),
     /// An end was aborted.
-    Aborted(u32),
+    Aborted,
     /// The controller's words for it.
-    Over(u32, Option<String>),
+    Over(Option<String>),
 }
 
 /// The shape of a flow. All programs produce and consume.

@@ -22,7 +22,7 @@ mod report;
 mod running;
 mod waits;
 
-use super::args::ChaosArgs;
+use super::ChaosArgs;
 use crate::globals::Globals;
 use crate::hosted::etcd;
 use crate::outcome::{CliError, Verdict};

@@ -5,8 +5,7 @@
 mod flows;
 mod index;
 
-use super::journal::System;
-use super::journal::{Event, FlowKind, Journal, PageEvent, SequencerEvent};
+use super::journal::{Event, FlowKind, Journal, PageEvent, SequencerEvent, System};
 use crate::outcome::CliError;
 use index::{Endpoint, make_index};
 use rackweave_base::{NodeId, Rng};
@@ -16,7 +15,7 @@ use rackweave_rack::services::{
     SequencerPlacement, SequencerService, SequencerServiceError,
 };
 use rackweave_rack::{Flow, Rack, RackConfig};
-use rackweave_wire::fabric::page::PageId;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
@@ -60,14 +59,24 @@ pub fn page_options() -> PageOptions {
     }
 }
 
-/// The pages that the programs share.
+/// The files with the pages that the programs share, and with the flow that they are to use now.
+pub const PAGES_FILE: &str = "pages";
+pub const FLOW_FILE: &str = "flow";
+
+/// What was published in a file.
 ///
 /// # Errors
-/// If there are none yet.
-pub fn pages(folder: &Path) -> io::Result<Vec<PageId>> {
-    Ok(serde_json::from_slice(&std::fs::read(
-        folder.join("pages"),
-    )?)?)
+/// If nothing was, yet.
+pub fn published<T: DeserializeOwned>(folder: &Path, name: &str) -> io::Result<T> {
+    Ok(serde_json::from_slice(&std::fs::read(folder.join(name))?)?)
+}
+
+/// Writes a file for other processes, in one piece.
+pub fn publish(folder: &Path, name: &str, what: &impl Serialize) {
+    let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
+    let bytes = serde_json::to_vec(what).expect("it has no odd keys");
+    let written = std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, &file));
+    written.expect("the folder can be written");
 }
 
 /// The name of a sequencer of a kind. A later generation replaces one whose node has died.
@@ -87,16 +96,6 @@ pub struct FlowInUse {
     pub kind: FlowKind,
     /// Whether it is the last one.
     pub is_last: bool,
-}
-
-/// The flow that programs are to use now.
-///
-/// # Errors
-/// If there is none yet.
-pub fn flow_in_use(folder: &Path) -> io::Result<FlowInUse> {
-    Ok(serde_json::from_slice(&std::fs::read(
-        folder.join("flow"),
-    )?)?)
 }
 
 /// Its name.
@@ -195,7 +194,7 @@ impl Objects {
             let made = objects.make_sequencer(placement, kind, 0);
             objects.sequencers.push(made.map_err(CliError::run)?);
         }
-        objects.publish("pages", &pages);
+        publish(folder, PAGES_FILE, &pages);
         Ok(objects)
     }
 
@@ -219,17 +218,6 @@ impl Objects {
             is_gone: false,
             _service: made,
         })
-    }
-
-    /// Writes a file for the programs, in one piece.
-    fn publish(&self, name: &str, what: &impl Serialize) {
-        let (file, new) = (
-            self.folder.join(name),
-            self.folder.join(format!("{name}.new")),
-        );
-        let bytes = serde_json::to_vec(what).expect("it has no odd keys");
-        std::fs::write(&new, bytes).expect("the folder can be written");
-        std::fs::rename(&new, &file).expect("the folder can be written");
     }
 
     fn note(&self, event: Event) {

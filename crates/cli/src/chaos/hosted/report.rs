@@ -4,7 +4,7 @@ use super::hinder::WAIT_MS_LIMIT;
 use super::journal::System;
 use super::plan::HostedPlan;
 use crate::chaos::report::{Failure, count_in_order};
-use crate::report::{Text, object};
+use crate::report::{object, titled};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -228,7 +228,6 @@ impl fmt::Display for CampaignReport {
         }
         let last = self.first_seed + (self.seeds - 1);
         let heading = format!("chaos hosted: seeds {} to {last}", self.first_seed);
-        let text = Text::new(found).titled(heading, &["system", "first_seed", "seeds"]);
-        write!(f, "{text}")
+        f.write_str(&titled(&heading, &["system", "first_seed", "seeds"], found))
     }
 }

@@ -2,16 +2,11 @@
 //! continue.
 
 use super::enlarged::EnlargedConfig;
-use super::pages::{self, PagesPlan};
 use super::report::SystemReport;
-use super::scale::Scale;
-use super::tree::{self, TreePlan};
-use super::{SystemName, SystemRun, flows, messaging, sequencer};
-use crate::demo::DemoPlan;
-use crate::demo::args::DemoArgs;
+use super::{Scale, SystemName, SystemRun, flows, messaging, pages, sequencer, tree};
 use crate::demo::report::DemoReport;
-use crate::globals::{Format, Globals};
-use crate::mode::{EMBEDDED, HOSTED};
+use crate::demo::{DemoArgs, DemoPlan};
+use crate::globals::{EMBEDDED, Format, Globals, HOSTED};
 use crate::outcome::CliError;
 use crate::output;
 use crate::programs::{OwnRack, RealRack};
@@ -21,12 +16,6 @@ use rackweave_rack::RackConfig;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
-
-/// Plans of the systems that must exist before the rack is built.
-struct SystemPlans {
-    pages: Result<PagesPlan, CliError>,
-    trees: Result<TreePlan, CliError>,
-}
 
 /// Runs the systems that `args` names, or all.
 ///
@@ -51,13 +40,12 @@ pub(in crate::demo) fn run(
     let began = Instant::now();
     say(&heading(&plan.config, joined.as_ref()))?;
     let scale = Scale::new(plan.scale.get());
-    let plans = SystemPlans::new(plan, joined.as_ref(), &chosen, scale);
     let mut report = DemoReport::new(plan, joined.as_ref().map_or(EMBEDDED, |_| HOSTED));
     report.left_out = left_out;
     let rack = match joined {
         Some(rack) => rack,
         None => {
-            let enlarged = plans.enlarged(&plan.config, &chosen)?;
+            let enlarged = EnlargedConfig::new(plan, scale, &chosen)?;
             if let Some(words) = enlarged.in_words() {
                 let words = format!("Added to the configuration, so that all fit: {words}.");
                 say(&wrapped(&words, 2))?;
@@ -75,7 +63,6 @@ pub(in crate::demo) fn run(
         plan,
         scale,
         globals,
-        live: &globals.live,
     };
     for (at, &name) in chosen.iter().enumerate() {
         if globals.interrupt.is_set() {
@@ -85,7 +72,7 @@ pub(in crate::demo) fn run(
         say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
         globals.live.phase(name.name());
         let started = Instant::now();
-        let ran = guarded(|| run_one(name, &run, &plans, &mut report));
+        let ran = guarded(|| run_one(name, &run, &mut report));
         let mut system = ran.unwrap_or_else(|problem| match globals.interrupt.is_set() {
             true => SystemReport::new(name),
             false => SystemReport::failed(name, problem),
@@ -94,7 +81,8 @@ pub(in crate::demo) fn run(
         system.seconds = started.elapsed().as_secs_f64();
         if name == SystemName::Flows {
             // Flows are reported at length.
-            say(&report.flows_in_words(&before, rack.switch_counts()))?;
+            report.fill_counters(&before, rack.switch_counts());
+            say(&report.flows())?;
             say(&system.verdict_in_words())?;
         } else {
             say(&system.in_words())?;
@@ -176,53 +164,15 @@ fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
     wrapped(&text, 2)
 }
 
-impl SystemPlans {
-    /// The configuration, enlarged so that the systems fit.
-    fn enlarged(
-        &self,
-        config: &RackConfig,
-        chosen: &[SystemName],
-    ) -> Result<EnlargedConfig, CliError> {
-        let (pages, trees) = (self.pages.as_ref(), self.trees.as_ref());
-        EnlargedConfig::new(config, chosen, pages.ok(), trees.ok())
-    }
-
-    fn new(
-        plan: &DemoPlan,
-        joined: Option<&RealRack>,
-        chosen: &[SystemName],
-        scale: Scale,
-    ) -> Self {
-        let wants = |name| match chosen.contains(&name) {
-            true => Ok(()),
-            false => Err(CliError::run("there is no plan")),
-        };
-        // A system that cannot fit at all is not part of the rack.
-        let pages = |()| match joined {
-            Some(rack) => PagesPlan::of_running(plan, rack, scale),
-            None => {
-                let pages = PagesPlan::new(plan, scale)?;
-                pages.rack(&plan.config)?;
-                Ok(pages)
-            }
-        };
-        Self {
-            pages: wants(SystemName::Pages).and_then(pages),
-            trees: wants(SystemName::Tree).and_then(|()| TreePlan::new(plan, scale)),
-        }
-    }
-}
-
 fn run_one(
     name: SystemName,
     run: &SystemRun<'_>,
-    plans: &SystemPlans,
     report: &mut DemoReport,
 ) -> Result<SystemReport, CliError> {
     match name {
         SystemName::Flows => flows::run(run, report),
-        SystemName::Pages => pages::run(run, plans.pages.as_ref().map_err(CliError::run)?),
-        SystemName::Tree => tree::run(run, plans.trees.as_ref().map_err(CliError::run)?),
+        SystemName::Pages => pages::run(run),
+        SystemName::Tree => tree::run(run),
         SystemName::Messaging => messaging::run(run),
         SystemName::Sequencer => sequencer::run(run),
     }

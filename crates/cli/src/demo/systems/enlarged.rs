@@ -1,8 +1,9 @@
 //! Enlarges a rack's configuration for all systems together, and reports what was added.
 
-use super::SystemName;
 use super::pages::PagesPlan;
 use super::tree::TreePlan;
+use super::{Scale, SystemName};
+use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use crate::switch_shape;
 use rackweave_rack::RackConfig;
@@ -24,35 +25,37 @@ pub struct EnlargedConfig {
 }
 
 impl EnlargedConfig {
-    /// `config`, enlarged for `chosen`. A setting that the user has given is raised if it is too
-    /// low and kept otherwise.
+    /// The configuration of `plan`, enlarged for `chosen`. A setting that the user has given is
+    /// raised if it is too low and kept otherwise. A system that cannot fit at all is not part of
+    /// the rack.
     ///
     /// # Errors
     /// If the resulting configuration is invalid.
-    pub fn new(
-        config: &RackConfig,
-        chosen: &[SystemName],
-        pages: Option<&PagesPlan>,
-        trees: Option<&TreePlan>,
-    ) -> Result<Self, CliError> {
-        let before = config;
-        let mut config = config.clone();
+    pub fn new(plan: &DemoPlan, scale: Scale, chosen: &[SystemName]) -> Result<Self, CliError> {
+        let mut config = plan.config.clone();
         if chosen != [SystemName::Flows] {
             // A hardware switch cannot hold all programs.
             config.switch.budget = BudgetName::Software;
         }
-        if let Some(pages) = pages {
+        let wants = |name| chosen.contains(&name);
+        let pages = wants(SystemName::Pages).then(|| PagesPlan::new(plan, scale));
+        if let Some(Ok(pages)) = pages {
             let needs = pages.rack(&bare(&config))?;
             with(&mut config, &needs);
         }
-        for job in trees.iter().flat_map(|trees| [&trees.wide, &trees.led]) {
+        let trees = wants(SystemName::Tree).then(|| TreePlan::new(plan, scale));
+        for job in trees
+            .into_iter()
+            .flatten()
+            .flat_map(|trees| [trees.wide, trees.led])
+        {
             let needs = job.options.rack(&bare(&config), &job.nodes);
             with(&mut config, &needs);
         }
-        if chosen.contains(&SystemName::Messaging) {
+        if wants(SystemName::Messaging) {
             config.memory_limit += MESSAGING_BYTES;
         }
-        if chosen.contains(&SystemName::Sequencer) {
+        if wants(SystemName::Sequencer) {
             config.switch.sequencers = config.switch.sequencers.max(1);
         }
         if chosen != [SystemName::Flows] {
@@ -67,7 +70,7 @@ impl EnlargedConfig {
             }
         }
         config.check()?;
-        let added = differences(before, &config);
+        let added = differences(&plan.config, &config);
         Ok(Self { config, added })
     }
 
@@ -134,16 +137,19 @@ fn compare(name: &str, before: &Value, after: &Value, found: &mut BTreeMap<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::DemoArgs;
+    use crate::globals::Mode;
 
     #[test]
     fn what_was_added_is_named() {
-        let config = RackConfig::default();
-        let enlarged =
-            EnlargedConfig::new(&config, &[SystemName::Flows], None, None).expect("it is the same");
-        assert_eq!((enlarged.in_words(), &enlarged.config), (None, &config));
-        let chosen = [SystemName::Flows, SystemName::Sequencer];
-        let enlarged =
-            EnlargedConfig::new(&config, &chosen, None, None).expect("there is capacity");
+        let (args, config) = (DemoArgs::default(), RackConfig::default());
+        let plan = crate::demo::plan(&args, Mode::Embedded, config).expect("it is sound");
+        let enlarged = |chosen: &[SystemName]| {
+            EnlargedConfig::new(&plan, Scale::new(1.0), chosen).expect("there is capacity")
+        };
+        let same = enlarged(&[SystemName::Flows]);
+        assert_eq!((same.in_words(), &same.config), (None, &plan.config));
+        let enlarged = enlarged(&[SystemName::Flows, SystemName::Sequencer]);
         let words = enlarged.in_words().expect("something was added");
         assert!(words.contains("switch.budget = \"software\""), "{words}");
         assert!(words.contains("switch.sequencers = 1"), "{words}");

@@ -1,8 +1,7 @@
 //! TPC-H over flows: shuffle, balance, replicate.
 
-use super::SystemName;
-use super::SystemRun;
 use super::report::{Measure, SystemReport};
+use super::{SystemName, SystemRun};
 use crate::demo::report::DemoReport;
 use crate::demo::run as flows;
 use crate::outcome::CliError;
@@ -18,7 +17,7 @@ pub fn run(run: &SystemRun<'_>, report: &mut DemoReport) -> Result<SystemReport,
     flows::run(&mut rack, run.plan, run.globals, report)?;
     let interrupted = run.globals.interrupt.is_set();
     if !interrupted && report.result.is_some() {
-        run.live.phase("flows: the check");
+        run.globals.live.phase("flows: the check");
         let reference = reference(run.plan.scale, run.globals);
         report.judge_balanced(&reference);
         report.judge(&reference, run.plan.scale);

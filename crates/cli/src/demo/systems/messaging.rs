@@ -2,10 +2,8 @@
 //!
 //! `perf messaging` has the loops; this module is the demo's use of them.
 
-use super::SystemName;
-use super::SystemRun;
 use super::report::{Measure, SystemReport};
-use super::yardstick;
+use super::{SystemName, SystemRun, yardstick};
 use crate::outcome::CliError;
 use crate::perf::messaging::bulk::{Bulk, Send, Take};
 use crate::perf::messaging::rig::Rig;
@@ -32,7 +30,7 @@ pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     let mut rig = Rig::new(run.rack, [storage, compute], &messaging, interrupt)?;
     let span = run.scale.span(SECONDS);
     let mut bar = Progress::new(run.globals, "messaging");
-    run.live.phase("messaging: messages of 1 MiB");
+    run.globals.live.phase("messaging: messages of 1 MiB");
     let memcpy = yardstick::memcpy_gigabytes(LONG_BYTES);
     let bulk = Bulk {
         size: LONG_BYTES,
@@ -43,7 +41,7 @@ pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     };
     let long = bulk.run(&mut rig)?;
     bar.set(|| 0.5);
-    run.live.phase("messaging: messages of 64 bytes");
+    run.globals.live.phase("messaging: messages of 64 bytes");
     let small = small::rate(&mut rig, span)?;
     let copied = yardstick::copied(SMALL_BYTES);
     let channel = yardstick::channel::<SMALL_BYTES>(&rig.source.bytes);

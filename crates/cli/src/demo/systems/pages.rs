@@ -2,12 +2,9 @@
 //! the pools of the compute nodes. On a running rack the demo allocates pages of a store that
 //! others may use, too, and frees them.
 
-use super::SystemName;
-use super::SystemRun;
-use super::clock::{clock, load};
 use super::report::{Measure, SystemReport};
-use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
+use super::{Scale, SystemName, SystemRun, clock, load};
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use crate::programs::RealRack;
@@ -75,7 +72,7 @@ impl PagesPlan {
         let compute = nodes.compute.len() as u64;
         let needs = fit(&mut options, compute, scale, (0, capacity))?;
         options.check()?;
-        Ok(Self {
+        let made = Self {
             job: Job {
                 config: config.clone(),
                 nodes,
@@ -84,7 +81,9 @@ impl PagesPlan {
             place,
             pages: capacity.unwrap_or(needs),
             remark,
-        })
+        };
+        made.rack(config)?;
+        Ok(made)
     }
 
     /// The plan for a running rack: pages of its first store, which may have others in use, and the
@@ -92,7 +91,7 @@ impl PagesPlan {
     ///
     /// # Errors
     /// If it has no page directory, or too few pages.
-    pub fn of_running(plan: &DemoPlan, rack: &RealRack, scale: Scale) -> Result<Self, CliError> {
+    fn of_running(plan: &DemoPlan, rack: &RealRack, scale: Scale) -> Result<Self, CliError> {
         let (config, nodes) = (rack.config().clone(), plan.nodes()?);
         let options = PagesOptions {
             load: load(&config),
@@ -248,7 +247,11 @@ fn limit(
 ///
 /// # Errors
 /// If the store cannot be created, or the rack has no capacity.
-pub fn run(run: &SystemRun<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
+pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
+    let plan = &match run.rack.as_embedded() {
+        Some(_) => PagesPlan::new(run.plan, run.scale)?,
+        None => PagesPlan::of_running(run.plan, run.rack, run.scale)?,
+    };
     let (mut medium, store) = plan.medium()?;
     let options = &plan.job.options;
     let workers = plan.job.nodes.compute.len() * usize::from(options.load.threads);

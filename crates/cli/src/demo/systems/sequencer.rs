@@ -1,10 +1,8 @@
 //! Sequencers: several clients draw numbers, from a register of the switch and from a word in a
 //! host's memory. Every number must be drawn exactly once.
 
-use super::SystemName;
-use super::SystemRun;
 use super::report::{Measure, SystemReport};
-use super::yardstick;
+use super::{SystemName, SystemRun, yardstick};
 use crate::outcome::CliError;
 use crate::perf::sequencer::{Drawn, draw};
 use crate::progress::Progress;
@@ -32,10 +30,10 @@ pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
     let (on, span) = ((run.rack, run.globals), run.scale.span(SECONDS));
     let calls = (CALLS, SequencerConfig::default());
     let mut bar = Progress::new(run.globals, "sequencer");
-    run.live.phase("sequencer: in the switch");
+    run.globals.live.phase("sequencer: in the switch");
     let switch = draw(on, &nodes, SequencerPlacement::Switch, calls, span)?;
     bar.set(|| 0.5);
-    run.live.phase("sequencer: in a host's memory");
+    run.globals.live.phase("sequencer: in a host's memory");
     let hosted = draw(on, &nodes, SequencerPlacement::Memory(host), calls, span)?;
     let clients = nodes.len();
     let limit = yardstick::fetch_add(clients);

@@ -4,11 +4,8 @@
 //! children. The same operations are also run over each tree by threads of its own node; their rate
 //! is the limit for clients on the network.
 
-use super::SystemName;
-use super::SystemRun;
-use super::clock::{clock, load};
 use super::report::{Measure, SystemReport};
-use super::scale::Scale;
+use super::{Scale, SystemName, SystemRun, clock, load};
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
@@ -70,7 +67,8 @@ struct Ran {
 ///
 /// # Errors
 /// If a rack has no capacity for the trees and their clients.
-pub fn run(run: &SystemRun<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
+pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
+    let plan = TreePlan::new(run.plan, run.scale)?;
     let ways = [Access::Local, Access::Rpc, Access::OneSided];
     let wide = over(run, &plan.wide, &ways)?;
     let led = over(run, &plan.led, &[Access::Local, Access::InNetwork])?;
@@ -97,7 +95,7 @@ fn over(run: &SystemRun<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, Cli
             Access::OneSided => ("tree, by READs", SECONDS, threads),
             Access::InNetwork => ("tree, led by the switch", SECONDS, threads),
         };
-        run.live.phase(what);
+        run.globals.live.phase(what);
         let mut progress = clock(run.globals, what, run.scale.span(seconds));
         let outcome = loaded.operate(access, threads, &mut progress)?;
         ran.push(Ran { access, outcome });

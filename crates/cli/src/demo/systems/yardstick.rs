@@ -1,7 +1,6 @@
 //! What this machine can do without a rack: the limits that systems are compared with.
 
-use crate::medium::MediumQueue;
-use crate::memcpy;
+use crate::measure::{MediumQueue, memcpy_bandwidth};
 use crate::outcome::CliError;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -27,12 +26,12 @@ const CHANNEL: usize = 4096;
 
 /// Gigabytes per second of one thread's memcpy, `chunk` bytes at a time.
 pub fn memcpy_gigabytes(chunk: usize) -> f64 {
-    memcpy::bandwidth(BUFFER, chunk) / 1e9
+    memcpy_bandwidth(BUFFER, chunk) / 1e9
 }
 
 /// Messages or pages of this many bytes that one thread copies per second.
 pub fn copied(bytes: usize) -> f64 {
-    memcpy::bandwidth(BUFFER, bytes) / bytes as f64
+    memcpy_bandwidth(BUFFER, bytes) / bytes as f64
 }
 
 /// Additions per second by this many threads to one word.

@@ -2,10 +2,10 @@
 //! code shared by all streams of messages.
 
 use super::rig::Rig;
-use super::source::{MessageOffsets, sum};
-use crate::interrupt::Interrupt;
+use super::source::{Messages, sum};
+use crate::globals::Interrupt;
+use crate::measure::{per_second, ratio};
 use crate::outcome::CliError;
-use crate::perf::report::{per_second, ratio};
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, Piece};
 use std::time::{Duration, Instant};
 
@@ -55,14 +55,6 @@ pub struct Moved {
     pub sound: bool,
 }
 
-/// The results of a sender.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    pub messages: u64,
-    pub packages: u64,
-    pub nanos: u64,
-}
-
 /// The results of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
@@ -71,22 +63,6 @@ pub struct Received {
 }
 
 impl Moved {
-    /// The results for messages of `size` bytes.
-    pub fn new((sent, received): (Sent, Received), size: usize) -> Self {
-        let Sent {
-            messages,
-            packages,
-            nanos,
-        } = sent;
-        Self {
-            messages,
-            bytes: messages * size as u64,
-            packages,
-            nanos,
-            sound: received.sound && received.messages == messages,
-        }
-    }
-
     pub fn gigabytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.nanos.max(1) as f64
     }
@@ -114,14 +90,14 @@ impl Moved {
 impl Bulk {
     /// Sends for the span, at least one message.
     pub fn run(&self, rig: &mut Rig<'_>) -> Result<Moved, CliError> {
-        let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, self.size));
+        let messages = &Messages::new(&rig.source, self.size);
         let (sender, receiver) = (&mut rig.storage.sender, &mut rig.compute.receiver);
         let send = |sender: &mut MessageSender, number| {
             match self.send {
-                Send::Copied => sender.send(DATA, places.message(source, number))?,
+                Send::Copied => sender.send(DATA, messages.get(number))?,
                 Send::Region => {
-                    let (at, size) = (places.at(number) as u64, self.size as u64);
-                    sender.send_region(DATA, &source.region, at, size)?;
+                    let (at, size) = (messages.at(number) as u64, self.size as u64);
+                    sender.send_region(DATA, &messages.source.region, at, size)?;
                 }
             }
             if self.alone {
@@ -129,47 +105,46 @@ impl Bulk {
             }
             Ok(())
         };
-        let ends = both(
-            || stream(sender, 1, (self.span, rig.interrupt), send),
+        moved(
+            || stream((sender, self.size), 1, (self.span, rig.interrupt), send),
             || match self.take {
-                Take::InPlace => read_in_place(receiver, places),
-                Take::CopiedOut => copy_out(receiver, places),
+                Take::InPlace => read_in_place(receiver, messages),
+                Take::CopiedOut => copy_out(receiver, messages),
             },
-        )?;
-        Ok(Moved::new(ends, self.size))
+        )
     }
 }
 
 fn read_in_place(
     receiver: &mut MessageReceiver,
-    places: &MessageOffsets,
+    messages: &Messages<'_>,
 ) -> Result<Received, CliError> {
     let (mut read, mut total) = (0, 0u64);
     take_pieces(receiver, |message, piece| {
-        let mut sound = piece.offset == read && piece.total == places.size as u64;
+        let mut sound = piece.offset == read && piece.total == messages.size as u64;
         piece.bytes.each_part(|at, part| {
             total = total.wrapping_add(sum(part, piece.offset + at as u64));
             true
         });
         read += piece.bytes.len() as u64;
         if piece.is_last() {
-            sound &= total == places.sum_of(message);
+            sound &= total == messages.sum_of(message);
             (read, total) = (0, 0);
         }
         sound
     })
 }
 
-fn copy_out(receiver: &mut MessageReceiver, places: &MessageOffsets) -> Result<Received, CliError> {
+fn copy_out(receiver: &mut MessageReceiver, sent: &Messages<'_>) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
-    let mut target = Vec::with_capacity(places.size);
+    let mut target = Vec::with_capacity(sent.size);
     loop {
         target.clear();
         let message = receiver.receive(&mut target)?.ok_or_else(finished)?;
         if message.opcode == END {
             break;
         }
-        sound &= message.length == places.size as u64 && sum(&target, 0) == places.sum_of(messages);
+        sound &= message.length == sent.size as u64 && sum(&target, 0) == sent.sum_of(messages);
         messages += 1;
     }
     tell(receiver)?;
@@ -189,6 +164,16 @@ pub fn both<S, R: std::marker::Send>(
     Ok((here?, there?))
 }
 
+/// As [`both`], for a sender here and a receiver there.
+pub fn moved(
+    here: impl FnOnce() -> Result<Moved, CliError>,
+    there: impl FnOnce() -> Result<Received, CliError> + std::marker::Send,
+) -> Result<Moved, CliError> {
+    let (sent, received) = both(here, there)?;
+    let sound = received.sound && received.messages == sent.messages;
+    Ok(Moved { sound, ..sent })
+}
+
 /// Calls `send` with the numbers from zero on, for a while: at least `batch` times, and `batch`
 /// times between two readings of the clock. Returns how often.
 pub fn repeat(
@@ -206,13 +191,13 @@ pub fn repeat(
     Ok(messages)
 }
 
-/// Sends messages with `send` as [`repeat`] says, then ends the stream for now.
+/// Sends messages of `size` bytes with `send` as [`repeat`] says, then ends the stream for now.
 pub fn stream(
-    sender: &mut MessageSender,
+    (sender, size): (&mut MessageSender, usize),
     batch: u32,
     limits: (Duration, &Interrupt),
     mut send: impl FnMut(&mut MessageSender, u64) -> Result<(), CliError>,
-) -> Result<Sent, CliError> {
+) -> Result<Moved, CliError> {
     let before = sender.counters().packages;
     let started = Instant::now();
     let messages = repeat(batch, limits, |number| send(sender, number))?;
@@ -220,10 +205,12 @@ pub fn stream(
     let nanos = started.elapsed().as_nanos() as u64;
     let packages = sender.counters().packages - before;
     end(sender)?;
-    Ok(Sent {
+    Ok(Moved {
         messages,
+        bytes: messages * size as u64,
         packages,
         nanos,
+        sound: true,
     })
 }
 

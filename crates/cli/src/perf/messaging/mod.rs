@@ -20,13 +20,11 @@ pub mod small;
 pub mod source;
 mod sweep;
 
-use super::report::{self, ratio};
 use super::test_run::TestRun;
-use crate::globals::Globals;
-use crate::latency::latency;
-use crate::memcpy;
-use crate::outcome::{CliError, Verdict};
-use crate::perf::args::PerfArgs;
+use crate::measure::latency;
+use crate::measure::memcpy_bandwidth;
+use crate::measure::{rate, ratio};
+use crate::outcome::CliError;
 use crate::report::joined;
 use bulk::{Bulk, Moved, Send, Take};
 use hdrhistogram::Histogram;
@@ -60,9 +58,8 @@ const MEMCPY: (usize, usize) = (SOURCE_BYTES, 1 << 20);
 ///
 /// # Errors
 /// If messages are longer than their source, the rack cannot be built, or a connection ends.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 1)?;
-    let size = args.size.unwrap_or(MESSAGE_BYTES) as usize;
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let size = test.args.size.unwrap_or(MESSAGE_BYTES) as usize;
     if size > SOURCE_BYTES {
         return Err(CliError::usage(format!(
             "messaging sends messages of at most {SOURCE_BYTES} bytes; -s says {size}"
@@ -70,19 +67,18 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
     let messaging = MessagingConfig::default();
     let rack = test.real_rack()?;
-    let ends = [test.nodes[0], test.last()];
-    let mut rig = Rig::new(&rack, ends, &messaging, &globals.interrupt)?;
+    let mut rig = Rig::new(&rack, test.ends(), &messaging, &test.globals.interrupt)?;
     let mut single = SinglePair::new(&rig, &messaging)?;
     let span = test.part(SECONDS, 1);
-    let (memcpy, moved) = rounds(&mut test, &mut rig, &mut single, (size, span))?;
+    let (memcpy, moved) = rounds(test, &mut rig, &mut single, (size, span))?;
     test.progress.set(|| 5.0 / 12.0);
     let ping_pong = |test: &mut TestRun<'_>, rig: &mut Rig<'_>, patience| {
         let (round_trips, sound) = small::ping_pong(rig, patience, span / 24)?;
         test.verified &= sound;
         Ok::<_, CliError>(times(&round_trips))
     };
-    let polling = ping_pong(&mut test, &mut rig, Patience::Polls)?;
-    let resting = ping_pong(&mut test, &mut rig, Patience::Rests)?;
+    let polling = ping_pong(test, &mut rig, Patience::Polls)?;
+    let resting = ping_pong(test, &mut rig, Patience::Rests)?;
     test.progress.set(|| 6.0 / 12.0);
     let done = |share: f64| test.progress.set(|| 0.5 + share / 2.0);
     let (sweep, sound) = sweep::run(&mut rig, span / 2, done)?;
@@ -118,12 +114,12 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     found["ping_pong"] = polling;
     found["ping_pong_resting"] = resting;
     found["sweep"] = sweep;
-    test.finish(&found)
+    Ok(found)
 }
 
 /// Results of messages of `size` bytes, with `more` fields.
 fn moved_at(size: usize, moved: &Moved, more: Value) -> Value {
-    let rate = report::rate("messages", moved.messages, moved.nanos);
+    let rate = rate("messages", moved.messages, moved.nanos);
     joined([json!({"message_bytes": size}), rate, more])
 }
 
@@ -146,7 +142,7 @@ fn rounds(
     };
     let mut best: Option<(f64, [Moved; KINDS])> = None;
     for round in 0..ROUNDS {
-        let memcpy = memcpy::bandwidth(MEMCPY.0, MEMCPY.1) / 1e9;
+        let memcpy = memcpy_bandwidth(MEMCPY.0, MEMCPY.1) / 1e9;
         let found = [
             bulk(Send::Copied, Take::InPlace).run(rig)?,
             bulk(Send::Region, Take::InPlace).run(rig)?,

@@ -1,7 +1,7 @@
 //! A storage node and a compute node of a rack, connected. `demo` uses them, too.
 
 use super::source::{self, MessageBytes, SOURCE_BYTES};
-use crate::interrupt::Interrupt;
+use crate::globals::Interrupt;
 use crate::outcome::CliError;
 use core::time::Duration;
 use rackweave_base::NodeId;

@@ -1,11 +1,11 @@
 //! The paper's single buffer with as much memory, for comparison: copied in, copied out, read.
 
-use super::bulk::{Moved, Received, Sent, both, repeat};
+use super::bulk::{Moved, Received, moved, repeat};
 use super::rig::Rig;
-use super::source::{MessageBytes, MessageOffsets, sum};
-use crate::interrupt::Interrupt;
+use super::source::{Messages, sum};
+use crate::globals::Interrupt;
 use crate::outcome::CliError;
-use crate::verbs::pair::{Pair, Shape, Side};
+use crate::perf::pair::{Pair, Shape, Side};
 use rackweave_bench::baseline::single_buffer::{
     NOTICE_BYTES, PackageHeader, SEND_REQUESTS, SingleBuffer,
 };
@@ -34,8 +34,7 @@ struct End {
 
 /// State shared by both threads: one that fails ends the other.
 struct Run<'a> {
-    source: &'a MessageBytes,
-    places: MessageOffsets,
+    sent: Messages<'a>,
     failed: AtomicBool,
 }
 
@@ -49,8 +48,8 @@ impl SinglePair {
             depth: SEND_REQUESTS,
             receives: 0,
         };
-        let [a, b] = rig.places;
-        let Pair { near, far } = Pair::new(rig.rack, &shape, (a, b), &PairAttributes::default())?;
+        let attributes = PairAttributes::default();
+        let Pair { near, far } = Pair::new(rig.rack, &shape, rig.places, &attributes)?;
         let end = |side: &Side, other: &Side| {
             let to = KeyedAddress {
                 address: other.region.address,
@@ -71,16 +70,14 @@ impl SinglePair {
     /// Sends for the span, at least one message.
     pub fn run(&mut self, rig: &Rig<'_>, size: usize, span: Duration) -> Result<Moved, CliError> {
         let run = &Run {
-            source: &rig.source,
-            places: MessageOffsets::new(&rig.source, size),
+            sent: Messages::new(&rig.source, size),
             failed: AtomicBool::new(false),
         };
         let Self { storage, compute } = self;
-        let ends = both(
+        moved(
             || run.ended(|| run.send(storage, (span, rig.interrupt))),
             || run.ended(|| run.take(compute)),
-        )?;
-        Ok(Moved::new(ends, size))
+        )
     }
 }
 
@@ -121,11 +118,11 @@ impl Run<'_> {
         })
     }
 
-    fn send(&self, end: &mut End, limits: (Duration, &Interrupt)) -> Result<Sent, CliError> {
-        let (started, size, mut packages) = (Instant::now(), self.places.size, 0);
+    fn send(&self, end: &mut End, limits: (Duration, &Interrupt)) -> Result<Moved, CliError> {
+        let (started, size, mut packages) = (Instant::now(), self.sent.size, 0);
         let messages = repeat(1, limits, |number| {
             let mut offset = 0;
-            let message = self.places.message(self.source, number);
+            let message = self.sent.get(number);
             for package in message.chunks(end.buffer.payload_max()) {
                 self.package(end, (DATA, size, offset), package)?;
                 offset += package.len();
@@ -135,10 +132,12 @@ impl Run<'_> {
         })?;
         let nanos = started.elapsed().as_nanos() as u64;
         self.package(end, (END, 0, 0), &[])?;
-        Ok(Sent {
+        Ok(Moved {
             messages,
+            bytes: messages * size as u64,
             packages,
             nanos,
+            sound: true,
         })
     }
 
@@ -163,7 +162,7 @@ impl Run<'_> {
 
     fn take(&self, end: &mut End) -> Result<Received, CliError> {
         let (mut messages, mut sound) = (0, true);
-        let mut target = vec![0; self.places.size];
+        let mut target = vec![0; self.sent.size];
         loop {
             let End { node, buffer } = &mut *end;
             let header = self.wait(node, || Ok(buffer.look()?))?;
@@ -184,7 +183,7 @@ impl Run<'_> {
                 return Ok(Received { messages, sound });
             }
             if header.offset + header.length == header.total {
-                sound &= sum(&target, 0) == self.places.sum_of(messages);
+                sound &= sum(&target, 0) == self.sent.sum_of(messages);
                 messages += 1;
             }
         }

@@ -1,10 +1,12 @@
 //! Messages of 64 bytes: as many as possible, and one at a time in a ping-pong.
 
-use super::bulk::{DATA, END, Moved, Received, both, end, finished, stream, take_pieces, tell};
+use super::bulk::{
+    DATA, END, Moved, Received, both, end, finished, moved, stream, take_pieces, tell,
+};
 use super::rig::{ConnectionEnd, Rig};
-use super::source::MessageOffsets;
-use crate::interrupt::Interrupt;
-use crate::latency::histogram;
+use super::source::Messages;
+use crate::globals::Interrupt;
+use crate::measure::histogram;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_base::memory::SharedBytes;
@@ -40,26 +42,25 @@ pub enum Patience {
 
 /// Sends as many as possible from the storage to the compute node, for a while.
 pub fn rate(rig: &mut Rig<'_>, span: Duration) -> Result<Moved, CliError> {
-    let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, SMALL_BYTES));
+    let messages = &Messages::new(&rig.source, SMALL_BYTES);
     let ConnectionEnd { node, sender, .. } = &mut rig.storage;
     let receiver = &mut rig.compute.receiver;
     let send = |sender: &mut MessageSender, number: u64| {
-        push(node, sender, places.message(source, number))?;
+        push(node, sender, messages.get(number))?;
         if (number + 1).is_multiple_of(BATCH.into()) {
             sender.poll()?;
         }
         Ok(())
     };
     let batch = BATCH * BATCHES_PER_LOOK;
-    let ends = both(
-        || stream(sender, batch, (span, rig.interrupt), send),
+    moved(
+        || stream((sender, SMALL_BYTES), batch, (span, rig.interrupt), send),
         || {
             take_pieces(receiver, |number, piece| {
-                piece.bytes == *places.message(source, number)
+                piece.bytes == *messages.get(number)
             })
         },
-    )?;
-    Ok(Moved::new(ends, SMALL_BYTES))
+    )
 }
 
 /// Writes a message into the send buffer, as soon as it has space.
@@ -78,20 +79,19 @@ pub fn ping_pong(
     patience: Patience,
     span: Duration,
 ) -> Result<(Histogram<u64>, bool), CliError> {
-    let (source, places) = (&rig.source, &MessageOffsets::new(&rig.source, SMALL_BYTES));
-    let message = |number| places.message(source, number);
+    let messages = &Messages::new(&rig.source, SMALL_BYTES);
     let (storage, compute) = (&mut rig.storage, &mut rig.compute);
     let ((round_trips, sound), echoed) = both(
-        || ask(compute, message, patience, (span, rig.interrupt)),
-        || echo(storage, message, patience),
+        || ask(compute, messages, patience, (span, rig.interrupt)),
+        || echo(storage, messages, patience),
     )?;
     let all = echoed.messages == round_trips.len();
     Ok((round_trips, sound && echoed.sound && all))
 }
 
-fn ask<'a>(
+fn ask(
     side: &mut ConnectionEnd,
-    message: impl Fn(u64) -> &'a [u8],
+    messages: &Messages<'_>,
     patience: Patience,
     (span, interrupt): (Duration, &Interrupt),
 ) -> Result<(Histogram<u64>, bool), CliError> {
@@ -99,7 +99,7 @@ fn ask<'a>(
     let started = Instant::now();
     let (mut before, mut number, mut sound) = (started, 0, true);
     loop {
-        let message = message(number);
+        let message = messages.get(number);
         side.post(message)?;
         sound &= side.next(patience, |opcode, bytes| {
             opcode == DATA && bytes == *message
@@ -118,14 +118,14 @@ fn ask<'a>(
     Ok((round_trips, sound))
 }
 
-fn echo<'a>(
+fn echo(
     side: &mut ConnectionEnd,
-    message: impl Fn(u64) -> &'a [u8],
+    sent: &Messages<'_>,
     patience: Patience,
 ) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
     loop {
-        let expected = message(messages);
+        let expected = sent.get(messages);
         let mut copy = [0; SMALL_BYTES];
         let is_end = side.next(patience, |opcode, bytes| {
             // The received bytes are returned, not the expected ones.

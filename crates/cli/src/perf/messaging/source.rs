@@ -21,11 +21,12 @@ pub struct MessageBytes {
     granules: Vec<u64>,
 }
 
-/// The places that messages of one size are taken from.
-pub struct MessageOffsets {
+/// Messages of one size, taken from these bytes.
+pub struct Messages<'a> {
+    pub source: &'a MessageBytes,
     /// Bytes of a message.
     pub size: usize,
-    /// The sum of each place.
+    /// The sum of each place that messages are taken from.
     sums: Vec<u64>,
 }
 
@@ -51,21 +52,20 @@ impl MessageBytes {
     }
 }
 
-impl MessageOffsets {
-    /// Places of messages of `size` bytes.
-    pub fn new(source: &MessageBytes, size: usize) -> Self {
+impl<'a> Messages<'a> {
+    /// Messages of `size` bytes.
+    pub fn new(source: &'a MessageBytes, size: usize) -> Self {
         let count = (source.bytes.len() / size).clamp(1, PLACES_MAX);
         let sum_of = |place: usize| match size.is_multiple_of(GRANULE) {
             true => {
                 let per = size / GRANULE;
-                let granules = &source.granules[place * per..(place + 1) * per];
-                granules
-                    .iter()
-                    .fold(0, |sum: u64, granule| sum.wrapping_add(*granule))
+                let granules = source.granules[place * per..(place + 1) * per].iter();
+                granules.copied().fold(0, u64::wrapping_add)
             }
             false => sum(&source.bytes[place * size..(place + 1) * size], 0),
         };
         Self {
+            source,
             size,
             sums: (0..count).map(sum_of).collect(),
         }
@@ -77,9 +77,9 @@ impl MessageOffsets {
     }
 
     /// Message `number`.
-    pub fn message<'a>(&self, source: &'a MessageBytes, number: u64) -> &'a [u8] {
+    pub fn get(&self, number: u64) -> &'a [u8] {
         let at = self.at(number);
-        &source.bytes[at..at + self.size]
+        &self.source.bytes[at..at + self.size]
     }
 
     /// The sum of the words of message `number`.

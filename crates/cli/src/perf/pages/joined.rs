@@ -9,7 +9,7 @@
 use super::measure::Bench;
 use super::rig::Reader;
 use super::{of_hits, of_memory, ratio};
-use crate::outcome::{CliError, Verdict};
+use crate::outcome::CliError;
 use crate::perf::test_run::TestRun;
 use rackweave_base::Rng;
 use rackweave_rack::RackConfig;
@@ -17,7 +17,7 @@ use rackweave_rack::config::Medium;
 use rackweave_rack::services::{BLOCK, PageOptions, PageService, PageWorker, StoreInfo};
 use rackweave_target::{Backend, IoKind, MemoryBackend};
 use rackweave_wire::fabric::page::{PageId, PageSource};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Pages for hits.
 const HITS: usize = 8;
@@ -60,8 +60,8 @@ const STEPS: u32 = 5;
 ///
 /// # Errors
 /// If the rack has no page directory, or the first store has too few free pages.
-pub fn run(mut test: TestRun<'_>, bench: &Bench<'_>) -> Result<Verdict, CliError> {
-    test.expect_steps(STEPS);
+pub fn measure(test: &mut TestRun<'_>, bench: &Bench<'_>) -> Result<Value, CliError> {
+    test.steps = STEPS;
     let rack = test.real_rack()?;
     let service = PageService::new(&rack, &PageOptions::default())?;
     let page_bytes = service.page_size();
@@ -103,7 +103,7 @@ pub fn run(mut test: TestRun<'_>, bench: &Bench<'_>) -> Result<Verdict, CliError
     let alone = alone.map(|backend| bench.by_queue(page_bytes, backend, IoKind::Read));
     let alone = alone.transpose()?;
     test.step(true);
-    test.finish(&json!({
+    Ok(json!({
         "depth": reader.requests_max(bench.depth),
         "hit": of_hits(&hits),
         "memory": [of_memory(page_bytes, from_memory, None)],

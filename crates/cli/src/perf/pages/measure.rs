@@ -2,7 +2,7 @@
 
 use super::rig::{READER, Reader, Rig, page};
 use crate::globals::Globals;
-use crate::medium::MediumQueue;
+use crate::measure::MediumQueue;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_base::{Instant, Rng};
@@ -99,14 +99,14 @@ impl Bench<'_> {
         let rig = self.rig((page_size, indexed), self.depth, namespace)?;
         let held = rig.hold()?;
         let below = |rng: &mut Rng| page(rng.below(held));
-        self.fetch(&mut rig.reader(READER)?, below, PageSource::Memory)
+        self.fetch(&mut rig.reader()?, below, PageSource::Memory)
     }
 
     /// Rate of pages from a file, by the switch.
     pub fn rate_from_storage(&self, page_size: u32, file: File<'_>) -> Result<Rate, CliError> {
         let rig = self.rig((page_size, true), self.depth, file.open()?)?;
         let below = |rng: &mut Rng| page(rng.below(rig.pages));
-        self.fetch(&mut rig.reader(READER)?, below, PageSource::Storage)
+        self.fetch(&mut rig.reader()?, below, PageSource::Storage)
     }
 
     /// A medium by its own queue, without a rack: pages per second that are read, or written.

@@ -13,11 +13,9 @@ mod joined;
 mod measure;
 mod rig;
 
-use super::report::ratio;
 use super::test_run::TestRun;
-use crate::globals::Globals;
-use crate::outcome::{CliError, Verdict};
-use crate::perf::args::PerfArgs;
+use crate::measure::ratio;
+use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_target::IoKind;
 use serde_json::{Value, json};
@@ -63,8 +61,8 @@ impl Scratch {
 ///
 /// # Errors
 /// If the rack cannot be built or the temporary folder has no space for a file of 1 GiB.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut test = TestRun::on_any_rack(args, globals, 9)?;
+pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
+    let (args, globals) = (test.args, test.globals);
     let config = test.config.clone();
     let bench = measure::Bench {
         config: &config,
@@ -73,8 +71,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         span: test.part(8.0, 8),
     };
     if test.is_hosted() {
-        return joined::run(test, &bench);
+        return joined::measure(test, &bench);
     }
+    test.steps = 9;
     let phase = |what: &str| globals.live.phase(what);
     phase("pages that are here already");
     let hits = bench.hits_alone(SIZES[1])?;
@@ -108,7 +107,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     phase("pages written to the file");
     let written = bench.by_queue(page_bytes, file.open()?, IoKind::Write)?;
     test.step(true);
-    test.finish(&json!({
+    Ok(json!({
         "depth": bench.depth,
         "hit": of_hits(&hits),
         "memory": memory,
@@ -134,7 +133,7 @@ fn of_hits(hits: &Histogram<u64>) -> Value {
 /// Pages per second from another node's memory, by the switch and by a server, beside memcpy.
 fn of_memory(page_bytes: u32, switch: f64, server: Option<f64>) -> Value {
     let bytes = switch * f64::from(page_bytes);
-    let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
+    let memcpy = crate::measure::memcpy_bandwidth(64 << 20, page_bytes as usize);
     json!({
         "page_bytes": page_bytes,
         "switch_pages_per_s": switch,

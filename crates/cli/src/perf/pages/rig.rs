@@ -19,7 +19,7 @@ use rackweave_wire::fabric::page::{PageId, PageSource};
 /// The requesting node.
 pub const READER: NodeId = NodeId(0);
 /// The node whose memory pages are read from.
-pub const HOLDER: NodeId = NodeId(1);
+const HOLDER: NodeId = NodeId(1);
 const STORAGE: NodeId = NodeId(2);
 const SERVER: NodeId = NodeId(3);
 
@@ -29,6 +29,8 @@ pub struct Rig {
     pub service: PageService,
     pub page_size: u32,
     pub pages: u64,
+    /// Pages that the holder can have in its memory.
+    held: u64,
 }
 
 /// A node that fetches, by its first channel into its buffer frames.
@@ -70,10 +72,12 @@ impl Rig {
             workers: 1,
             slots: depth,
         };
+        let held = (pages as u32).min(HELD_BYTES / page_size);
         let options = PageOptions {
+            // The holder has some more buffer frames, so that it need not write pages home.
             nodes: vec![
                 node(READER, u32::from(depth)),
-                node(HOLDER, (pages as u32).min(HELD_BYTES / page_size)),
+                node(HOLDER, held + held / 4),
             ],
             indexed: (!indexed).then_some(0),
             fallback: Some(SERVER),
@@ -93,33 +97,22 @@ impl Rig {
             rack,
             page_size,
             pages,
+            held: held.into(),
         })
     }
 
-    pub fn reader(&self, node: NodeId) -> Result<Reader, CliError> {
-        Reader::new(&self.rack, node, self.page_size)
+    pub fn reader(&self) -> Result<Reader, CliError> {
+        Reader::new(&self.rack, READER, self.page_size)
     }
 
-    /// Makes the holder change pages from the first on, as many as it has buffer frames for, so
-    /// that they are in its memory. Returns their number.
+    /// Makes the holder change pages from the first on, so that they are in its memory. Returns
+    /// their number.
     pub fn hold(&self) -> Result<u64, CliError> {
-        let mut holder = self.reader(HOLDER)?;
-        let count = self.pages.min(u64::from(holder.count));
-        for index in 0..count {
-            let page = page(index);
-            let frame = index as u32;
-            holder.void(frame);
-            holder.expect(Op::Fetch {
-                page,
-                mode: Mode::Exclusive,
-                frame,
-                have: None,
-            })?;
-            let at = frame as usize * self.page_size as usize;
-            holder.frames.write(at, &page.tag().to_le_bytes());
-            holder.expect(Op::Unfix { page, frame })?;
+        let worker = self.service.worker(HOLDER)?;
+        for index in 0..self.held {
+            worker.change(page(index), |bytes| bytes[0] ^= 1)?;
         }
-        Ok(count)
+        Ok(self.held)
     }
 }
 
@@ -168,7 +161,9 @@ impl Reader {
             frame: 0,
             have: None,
         };
-        match self.answer(fetch)? {
+        let begun = self.begin(fetch);
+        begun.ok_or_else(|| CliError::run("an idle channel takes no operation"))?;
+        match self.wait().answer {
             Answer::Fetched(served) => Ok(served.source),
             other => Err(CliError::run(format!("{fetch:?} ended in {other:?}"))),
         }
@@ -196,18 +191,5 @@ impl Reader {
     pub fn wait(&mut self) -> Reply {
         let node = self.handle.clone();
         wait_until(&node, || self.poll())
-    }
-
-    fn answer(&mut self, op: Op) -> Result<Answer, CliError> {
-        let begun = self.begin(op);
-        begun.ok_or_else(|| CliError::run("an idle channel takes no operation"))?;
-        Ok(self.wait().answer)
-    }
-
-    fn expect(&mut self, op: Op) -> Result<(), CliError> {
-        match self.answer(op)? {
-            Answer::Fetched(_) | Answer::Done => Ok(()),
-            other => Err(CliError::run(format!("{op:?} ended in {other:?}"))),
-        }
     }
 }

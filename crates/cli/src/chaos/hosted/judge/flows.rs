@@ -18,26 +18,13 @@ const SHOWS_WITHIN: Duration = Duration::from_millis(3 * DEAD_AFTER_MS);
 pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
     let mut flows: BTreeMap<u32, Judged> = BTreeMap::new();
     for entry in &journals.0 {
-        let Event::Flow(event) = &entry.event else {
+        let Event::Flow(number, event) = &entry.event else {
             continue;
         };
-        if let FlowEvent::Made(number, kind) = event {
-            flows.insert(
-                *number,
-                Judged::new(*kind, seed ^ u64::from(*number), entry.at),
-            );
-            continue;
-        }
-        let number = match event {
-            FlowEvent::Made(number, _)
-            | FlowEvent::Pushes(number, ..)
-            | FlowEvent::Finishes(number, _)
-            | FlowEvent::Took(number, ..)
-            | FlowEvent::Ended(number, _)
-            | FlowEvent::Aborted(number)
-            | FlowEvent::Over(number, _) => number,
-        };
-        if let Some(flow) = flows.get_mut(number) {
+        if let FlowEvent::Made(kind) = event {
+            let flow = Judged::new(*kind, seed ^ u64::from(*number), entry.at);
+            flows.insert(*number, flow);
+        } else if let Some(flow) = flows.get_mut(number) {
             flow.event((entry.at, entry.life), event);
         }
     }
@@ -83,8 +70,8 @@ impl Judged {
 
     fn event(&mut self, (at, life): (Instant, Life), event: &FlowEvent) {
         match event {
-            FlowEvent::Made(..) => {}
-            FlowEvent::Pushes(_, producer, destination, (first, count)) => {
+            FlowEvent::Made(_) => {}
+            FlowEvent::Pushes(producer, destination, (first, count)) => {
                 // A program's consumer has the number of its producer.
                 if *first == 0 {
                     self.consumers.entry(*producer).or_insert(life);
@@ -95,23 +82,23 @@ impl Judged {
                     self.history.push(*producer, *destination, sequence, hash);
                 }
             }
-            FlowEvent::Finishes(_, producer) => self.history.close(*producer),
-            FlowEvent::Took(_, consumer, items) => {
+            FlowEvent::Finishes(producer) => self.history.close(*producer),
+            FlowEvent::Took(consumer, items) => {
                 self.consumers.insert(*consumer, life);
                 for stamp in items {
                     self.history.pop(*consumer, &self.item(*stamp));
                 }
             }
-            FlowEvent::Ended(_, consumer) => {
+            FlowEvent::Ended(consumer) => {
                 self.consumers.remove(consumer);
                 self.history.end(*consumer);
             }
-            FlowEvent::Aborted(_) => self.abort(at, "an end saw it"),
-            FlowEvent::Over(_, Some(reason)) => {
+            FlowEvent::Aborted => self.abort(at, "an end saw it"),
+            FlowEvent::Over(Some(reason)) => {
                 let seen = self.aborted.as_ref().map_or(at, |(seen, _)| *seen);
                 self.aborted = Some((seen, reason.clone()));
             }
-            FlowEvent::Over(_, None) => self.has_ended = true,
+            FlowEvent::Over(None) => self.has_ended = true,
         }
     }
 
@@ -162,10 +149,6 @@ impl Judged {
         let ended = u64::from(self.has_ended);
         report.count("flows_ended", ended);
         report.count("flows_aborted", 1 - ended);
-        add(
-            report,
-            System::Flows,
-            self.history.finish().err().unwrap_or_default(),
-        );
+        add(report, System::Flows, self.history.finish());
     }
 }

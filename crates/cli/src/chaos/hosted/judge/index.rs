@@ -88,11 +88,7 @@ fn conclude(history: IndexHistory, report: &mut SeedReport) {
     report.count("keys_changed", counts.changes);
     report.count("operations_unknown", counts.unknown);
     report.count("scans", counts.scans);
-    add(
-        report,
-        System::Index,
-        history.finish().err().unwrap_or_default(),
-    );
+    add(report, System::Index, history.finish());
 }
 
 fn operation(point: Point) -> Operation {

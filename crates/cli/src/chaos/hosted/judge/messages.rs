@@ -33,7 +33,9 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
     let mut died = Vec::new();
     for entry in &journals.0 {
         match &entry.event {
-            Event::Message(event) => judge.event(entry.life, event),
+            Event::Message(connection, dials, event) => {
+                judge.event(entry.life, (*connection, *dials), *event);
+            }
             Event::Fault(Fault::Death(life)) => died.push(*life),
             _ => {}
         }
@@ -45,13 +47,10 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
             judge.history.died(connection, peer(dials));
         }
     }
-    match judge.history.finish() {
-        Ok(summary) => {
-            report.count("messages", summary.messages);
-            report.count("connections", summary.connections);
-            report.count("connections_broken", summary.broken);
-        }
-        Err(found) => add(report, System::Messages, found),
+    if let Some(summary) = add(report, System::Messages, judge.history.finish()) {
+        report.count("messages", summary.messages);
+        report.count("connections", summary.connections);
+        report.count("connections_broken", summary.broken);
     }
 }
 
@@ -81,8 +80,8 @@ impl Span {
 fn spans(journals: &Journals) -> BTreeMap<u32, Span> {
     let mut spans = BTreeMap::new();
     for entry in &journals.0 {
-        if let Event::Message(event) = &entry.event {
-            let span = spans.entry(event.connection()).or_insert_with(|| Span {
+        if let Event::Message(connection, dials, event) = entry.event {
+            let span = spans.entry(connection).or_insert_with(|| Span {
                 from: entry.at,
                 until: entry.at,
                 lives: BTreeSet::new(),
@@ -90,7 +89,7 @@ fn spans(journals: &Journals) -> BTreeMap<u32, Span> {
             });
             span.until = entry.at;
             span.lives.insert(entry.life);
-            if let MessageEvent::Ended(_, dials, sends, _) = *event {
+            if let MessageEvent::Ended(sends, _) = event {
                 span.ended.insert((dials, sends));
             }
         }
@@ -115,23 +114,21 @@ struct Judge {
 }
 
 impl Judge {
-    fn event(&mut self, life: Life, event: &MessageEvent) {
+    fn event(&mut self, life: Life, (connection, dials): (u32, bool), event: MessageEvent) {
         let history = &mut self.history;
-        match *event {
-            MessageEvent::Opened(connection, dials) => {
+        match event {
+            MessageEvent::Opened => {
                 self.opened.insert((connection, dials), life);
                 let may_break = self.may_break.contains(&connection);
                 history.open(connection, peer(dials), (1, 1), may_break);
             }
-            MessageEvent::Sends(connection, dials, length) => {
+            MessageEvent::Sends(length) => {
                 let channel = channel(connection, dials);
                 history.begin(channel, connection, length);
                 history.wrote(channel, length);
             }
-            MessageEvent::Finishes(connection, dials) => {
-                history.finish_channel(channel(connection, dials));
-            }
-            MessageEvent::Received(connection, dials, number, length) => {
+            MessageEvent::Finishes => history.finish_channel(channel(connection, dials)),
+            MessageEvent::Received(number, length) => {
                 let channel = channel(connection, !dials);
                 // The receiver has compared every byte.
                 let mut bytes = vec![0; length as usize];
@@ -139,15 +136,15 @@ impl Judge {
                 history.copied(channel, &bytes);
                 history.copied_whole(channel, connection, number, length);
             }
-            MessageEvent::SawFinish(connection, dials) => {
+            MessageEvent::SawFinish => {
                 history.saw_finished(channel(connection, !dials));
                 self.finished.insert((connection, dials));
             }
-            MessageEvent::Ended(connection, dials, true, Ending::Well) => {
+            MessageEvent::Ended(true, Ending::Well) => {
                 self.ended.insert((connection, dials, true));
                 self.sent.push((connection, dials));
             }
-            MessageEvent::Ended(connection, dials, sends, how) => {
+            MessageEvent::Ended(sends, how) => {
                 let channel = channel(connection, dials == sends);
                 let end = match sends {
                     true => ChannelEnd::Sending,
@@ -160,9 +157,7 @@ impl Judge {
             }
         }
     }
-}
 
-impl Judge {
     /// Ends the sending ends that have ended well. A receiver that died may have received more than
     /// it recorded.
     fn end_senders(&mut self, died: &[Life]) {

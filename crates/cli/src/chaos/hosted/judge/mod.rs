@@ -10,7 +10,7 @@ mod messages;
 mod pages;
 mod sequencer;
 
-use super::journal::{self, CAMPAIGN, Event, Fault, Life, Line, PageEvent, System};
+use super::journal::{self, CAMPAIGN, Event, Fault, Life, Line, System};
 use super::report::SeedReport;
 use rackweave_base::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,39 +84,30 @@ impl Journals {
 
     /// Every call ends, in good order or with an error, unless its process dies before.
     fn calls_end(&self, report: &mut SeedReport) {
-        let mut open: BTreeMap<(Life, u8, u32), Instant> = BTreeMap::new();
+        let mut open: BTreeMap<(Life, System, u32), Instant> = BTreeMap::new();
         let mut late = BTreeSet::new();
         for entry in &self.0 {
-            let (system, call, begins) = match &entry.event {
-                Event::Fault(Fault::Death(life)) => {
-                    let of_it = |&(key, _): &((Life, u8, u32), Instant)| key.0 == *life;
-                    let ended = open.iter().map(|(&key, &begun)| (key, begun)).filter(of_it);
-                    late.extend(ended.filter(|(_, begun)| is_late(*begun, entry.at)));
-                    continue;
-                }
-                // What the campaign notes is not a call.
-                _ if entry.life == CAMPAIGN => continue,
-                Event::Pages(_, PageEvent::LostPages(_)) => continue,
-                Event::Pages(call, event) => (0, *call, event.begins()),
-                Event::Index(call, event) => (1, *call, event.begins()),
-                Event::Sequencer(call, event) => (2, *call, event.begins()),
-                _ => continue,
+            let is_late = |begun: &Instant| entry.at.since(*begun) > CALL_LIMIT;
+            if let Event::Fault(Fault::Death(life)) = &entry.event {
+                let of_it = open.iter().filter(|(key, _)| key.0 == *life);
+                let of_it = of_it.filter(|(_, begun)| is_late(begun));
+                late.extend(of_it.map(|(&key, &begun)| (key, begun)));
+            }
+            // What the campaign notes is not a call.
+            let call = entry.event.call().filter(|_| entry.life != CAMPAIGN);
+            let Some((system, call, begins)) = call else {
+                continue;
             };
             let key = (entry.life, system, call);
-            let ended = open.remove(&key);
-            late.extend(
-                ended
-                    .filter(|begun| is_late(*begun, entry.at))
-                    .map(|at| (key, at)),
-            );
+            let ended = open.remove(&key).filter(is_late);
+            late.extend(ended.map(|begun| (key, begun)));
             if begins {
                 open.insert(key, entry.at);
             }
         }
         for ((life, system, call), begun) in late {
-            let system = ["Pages", "Index", "Sequencer"][usize::from(system)];
             let text =
-                format!("{system}: call {call} of process {life}, at {begun:?}, did not end");
+                format!("{system:?}: call {call} of process {life}, at {begun:?}, did not end");
             report.violations.push(text);
         }
     }
@@ -166,17 +157,19 @@ impl Journals {
     }
 }
 
-/// Whether a call that began then should have ended by now.
-fn is_late(begun: Instant, now: Instant) -> bool {
-    now.since(begun) > CALL_LIMIT
-}
-
-/// Adds the violations of a system to a report.
-fn add<V: std::fmt::Display>(report: &mut SeedReport, system: System, found: Vec<V>) {
-    let found = found
-        .iter()
-        .map(|violation| format!("{system:?}: {violation}"));
-    report.violations.extend(found);
+/// Adds the violations of a system to a report. Returns what its checker counts if there are none.
+fn add<T, V: std::fmt::Display>(
+    report: &mut SeedReport,
+    system: System,
+    found: Result<T, Vec<V>>,
+) -> Option<T> {
+    let add = |found: Vec<V>| {
+        let found = found
+            .iter()
+            .map(|violation| format!("{system:?}: {violation}"));
+        report.violations.extend(found);
+    };
+    found.map_err(add).ok()
 }
 
 #[cfg(test)]

@@ -52,11 +52,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
     report.count("pages_read", reads);
     report.count("pages_changed", writes);
     report.count("pages_lost", judge.lost.len() as u64);
-    add(
-        report,
-        System::Pages,
-        judge.history.finish().err().unwrap_or_default(),
-    );
+    add(report, System::Pages, judge.history.finish());
 }
 
 struct Judge {
@@ -146,28 +142,24 @@ impl Judge {
         if self.dead.contains(&life) {
             return self.of_dead(key, event);
         }
+        let (history, all_asked) = (&mut self.history, &mut self.asked);
+        let mut answer = |add: &dyn Fn(&mut PageHistory, Asked)| {
+            if let Some((_, asked)) = all_asked.remove(&key) {
+                add(history, asked);
+            }
+        };
         match event {
             PageEvent::Created(page) => self.history.create(*page),
             PageEvent::Asked(page) => self.ask(entry, call, *page),
             PageEvent::Shared(version) => {
-                if let Some((_, asked)) = self.asked.remove(&key) {
-                    self.history.shared(now, asked, got(*version));
-                }
+                answer(&|history, asked| history.shared(now, asked, got(*version)));
             }
             PageEvent::Exclusive(version) => {
-                if let Some((_, asked)) = self.asked.remove(&key) {
-                    self.history.exclusive(now, asked, got(*version));
-                }
+                answer(&|history, asked| history.exclusive(now, asked, got(*version)));
             }
-            PageEvent::Lost => {
-                if let Some((_, asked)) = self.asked.remove(&key) {
-                    self.history.refused_as_lost(now, asked);
-                }
-            }
+            PageEvent::Lost => answer(&|history, asked| history.refused_as_lost(now, asked)),
             PageEvent::Failed => {
-                if let Some((_, asked)) = self.asked.remove(&key) {
-                    self.history.failed(now, asked);
-                }
+                answer(&|history, asked| history.failed(now, asked));
                 self.flushes.remove(&key);
             }
             PageEvent::Released(page, version) => {

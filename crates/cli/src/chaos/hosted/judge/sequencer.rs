@@ -49,9 +49,8 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
             SequencerEvent::Failed => _ = calls.remove(&call),
         }
     }
-    match history.finish() {
-        Ok(summary) => report.count("numbers_handed_out", summary.numbers),
-        Err(found) => add(report, System::Sequencer, found),
+    if let Some(summary) = add(report, System::Sequencer, history.finish()) {
+        report.count("numbers_handed_out", summary.numbers);
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the judge takes for a violation, and what for the consequence of a fault.
 
-use super::super::journal::{Ending, IndexEvent, MessageEvent, Point, SequencerEvent, Version};
+use super::super::journal::{
+    Ending, IndexEvent, MessageEvent, PageEvent, Point, SequencerEvent, Version,
+};
 use super::super::plan::HostedPlan;
 use super::*;
 
@@ -90,11 +92,11 @@ fn a_connection_breaks_only_if_an_end_or_the_switch_was_hit() {
         let ends = [(true, true), (true, false), (false, true), (false, false)];
         ends.map(|(dials, sends)| {
             let life = if dials { 1 } else { 2 };
-            let event = MessageEvent::Ended(4, dials, sends, how);
-            (at, life, Event::Message(event))
+            let event = MessageEvent::Ended(sends, how);
+            (at, life, Event::Message(4, dials, event))
         })
     };
-    let opened = |dials| Event::Message(MessageEvent::Opened(4, dials));
+    let opened = |dials| Event::Message(4, dials, MessageEvent::Opened);
     let life = [(0, 1, opened(true)), (1, 2, opened(false))];
     let broken = [&life[..], &ends(100, Ending::Broken)].concat();
     let refused = |found: Vec<String>| {

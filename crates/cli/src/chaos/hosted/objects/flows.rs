@@ -4,7 +4,10 @@ use super::super::journal::{Event, FlowEvent, FlowKind, System};
 use super::super::plan::PROGRAMS;
 use super::super::program::flows::ITEM_BYTES;
 use super::super::program::place_of;
-use super::{FLOW_LIMIT, FlowInUse, KINDS, LOOK_EVERY, Objects, Orders, SEEN_WITHIN, flow_name};
+use super::{
+    FLOW_FILE, FLOW_LIMIT, FlowInUse, KINDS, LOOK_EVERY, Objects, Orders, SEEN_WITHIN, flow_name,
+    publish,
+};
 use rackweave_base::Rng;
 use rackweave_controller::{AbortReason, FlowState};
 use rackweave_rack::Flow;
@@ -36,7 +39,7 @@ impl Objects {
                     .flows_ended
                     .store(self.flows_left == 0, Ordering::Relaxed);
             }
-            self.note(Event::Flow(FlowEvent::Over(number, over)));
+            self.note(Event::Flow(number, FlowEvent::Over(over)));
             let made = self.flow.take().map(|(_, made, _)| made);
             self.over
                 .extend(made.map(|made| (made, std::time::Instant::now())));
@@ -54,7 +57,7 @@ impl Objects {
         match self.make_flow(kind) {
             Ok((flow, made)) => {
                 self.flow = Some((flow, made, std::time::Instant::now()));
-                self.publish("flow", &flow);
+                publish(&self.folder, FLOW_FILE, &flow);
             }
             Err(error) => {
                 self.note(Event::Failed(System::Flows, error));
@@ -75,7 +78,7 @@ impl Objects {
             FlowKind::Replicated => flow.replicated(),
         };
         let number = self.flows;
-        self.note(Event::Flow(FlowEvent::Made(number, kind)));
+        self.note(Event::Flow(number, FlowEvent::Made(kind)));
         self.flows += 1;
         let made = flow.build().map_err(|error| error.to_string())?;
         made.share(&flow_name(number))

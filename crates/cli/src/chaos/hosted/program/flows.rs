@@ -1,7 +1,7 @@
 //! Produces and consumes items of one flow after another.
 
 use super::super::journal::{Event, FlowEvent, FlowKind, System};
-use super::super::objects::{FlowInUse, flow_in_use, flow_name};
+use super::super::objects::{FLOW_FILE, FlowInUse, flow_name, published};
 use super::{AGAIN_AFTER, Phase, Program, peers};
 use rackweave_controller::FlowError;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
@@ -23,7 +23,7 @@ pub fn run(program: &Program) {
     let mut last = None;
     while program.phase() != Phase::Ends {
         std::thread::sleep(AGAIN_AFTER);
-        let Ok(flow) = flow_in_use(&program.folder) else {
+        let Ok(flow) = published::<FlowInUse>(&program.folder, FLOW_FILE) else {
             continue;
         };
         if last == Some(flow.number) {
@@ -100,7 +100,7 @@ impl<'a> Ends<'a> {
         let pushed = |ring: &Ring| ring.pushed == ITEMS && ring.pending.is_empty();
         if !self.has_finished && self.rings.iter().all(pushed) {
             self.has_finished = true;
-            self.note(FlowEvent::Finishes(self.flow, self.program.number));
+            self.note(FlowEvent::Finishes(self.program.number));
             self.rings
                 .iter_mut()
                 .for_each(|ring| ring.producer.finish());
@@ -130,8 +130,8 @@ impl<'a> Ends<'a> {
                 ring.pending.extend(bytes);
             }
             let (own, to) = (program.number, ring.destination);
-            let pushes = FlowEvent::Pushes(flow, own, to, (ring.pushed, count));
-            program.note(Event::Flow(pushes));
+            let pushes = FlowEvent::Pushes(own, to, (ring.pushed, count));
+            program.note(Event::Flow(flow, pushes));
             ring.pushed += count;
         }
         if ring.pending.is_empty() {
@@ -157,10 +157,10 @@ impl<'a> Ends<'a> {
             }
         });
         match taken {
-            Taken::Items(_) => self.note(FlowEvent::Took(flow, own, took)),
+            Taken::Items(_) => self.note(FlowEvent::Took(own, took)),
             Taken::Empty => {}
             Taken::Ended => {
-                self.note(FlowEvent::Ended(flow, own));
+                self.note(FlowEvent::Ended(own));
                 self.consumer = None;
             }
             Taken::Aborted => self.aborted(),
@@ -169,11 +169,11 @@ impl<'a> Ends<'a> {
 
     fn aborted(&mut self) {
         if !core::mem::replace(&mut self.is_aborted, true) {
-            self.note(FlowEvent::Aborted(self.flow));
+            self.note(FlowEvent::Aborted);
         }
     }
 
     fn note(&self, event: FlowEvent) {
-        self.program.note(Event::Flow(event));
+        self.program.note(Event::Flow(self.flow, event));
     }
 }

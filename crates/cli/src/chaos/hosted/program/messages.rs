@@ -2,6 +2,7 @@
 //! messages until both have said that nothing follows.
 
 use super::super::journal::{Ending, Event, MessageEvent, System};
+use super::super::objects::{publish, published};
 use super::{AGAIN_AFTER, Phase, Program, peers};
 use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{
@@ -10,7 +11,6 @@ use rackweave_endpoint::messaging::{
 use rackweave_rack::messaging::{ConnectError, Listener, MessageConnection, dial as connect};
 use rackweave_sim::checkers::messages::{ChannelName, Peer, check_message, fill_message};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest pause between two connections.
@@ -31,19 +31,18 @@ fn config() -> MessagingConfig {
 }
 
 /// The file with the address at which a program listens.
-fn address_file(program: &Program, number: u16) -> PathBuf {
-    program.folder.join(format!("address-{number}"))
+fn address_file(number: u16) -> String {
+    format!("address-{number}")
 }
 
 /// Dials the next program, whenever there is one.
 pub fn dial(program: &Program) {
     let mut rng = program.rng("dial");
     let count = peers().count() as u16;
-    let peer = address_file(program, (program.number + 1) % count);
+    let peer = address_file((program.number + 1) % count);
     let mut connections = 0;
     let mut exchange = |rng: &mut Rng| {
-        let address = std::fs::read_to_string(&peer).map_err(|error| error.to_string())?;
-        let address: SocketAddr = address.parse().map_err(|_| "no address yet".to_owned())?;
+        let address = published(&program.folder, &peer).map_err(|error| error.to_string())?;
         let dialed = connect(&program.rack, program.node, address, config(), TIME_LIMIT);
         let dialed = dialed.map_err(|error| error.to_string())?;
         connections += 1;
@@ -78,10 +77,8 @@ pub fn listen(program: &Program) {
         return;
     };
     listener.set_patience(TIME_LIMIT);
-    let file = address_file(program, program.number);
-    let new = file.with_extension("new");
-    std::fs::write(&new, listener.local_addr().to_string()).expect("the folder can be written");
-    std::fs::rename(&new, &file).expect("the folder can be written");
+    let file = address_file(program.number);
+    publish(&program.folder, &file, &listener.local_addr());
     // It has no last piece of work but that of its peer.
     program.done();
     while program.phase() != Phase::Ends {
@@ -126,12 +123,13 @@ struct Side<'a> {
 impl<'a> Side<'a> {
     fn open(program: &'a Program, (id, dials): (u32, bool)) -> Self {
         let side = Self { program, id, dials };
-        side.note(MessageEvent::Opened(id, dials));
+        side.note(MessageEvent::Opened);
         side
     }
 
     fn note(&self, event: MessageEvent) {
-        self.program.note(Event::Message(event));
+        self.program
+            .note(Event::Message(self.id, self.dials, event));
     }
 
     fn channel(&self, sends: bool) -> ChannelName {
@@ -151,14 +149,14 @@ impl<'a> Side<'a> {
             let seed = self.program.seed;
             fill_message(&mut bytes, seed, self.channel(true), message, 0);
             let length = bytes.len() as u64;
-            self.note(MessageEvent::Sends(self.id, self.dials, length));
+            self.note(MessageEvent::Sends(length));
             sender
                 .send(self.id, &bytes)
                 .map_err(|error| self.closed(error))?;
         }
-        self.note(MessageEvent::Finishes(self.id, self.dials));
+        self.note(MessageEvent::Finishes);
         sender.finish_wait().map_err(|error| self.closed(error))?;
-        self.note(MessageEvent::Ended(self.id, self.dials, true, Ending::Well));
+        self.note(MessageEvent::Ended(true, Ending::Well));
         Ok(())
     }
 
@@ -188,13 +186,8 @@ impl<'a> Side<'a> {
             }
             self.received(number, &bytes);
         }
-        self.note(MessageEvent::SawFinish(self.id, self.dials));
-        self.note(MessageEvent::Ended(
-            self.id,
-            self.dials,
-            false,
-            Ending::Well,
-        ));
+        self.note(MessageEvent::SawFinish);
+        self.note(MessageEvent::Ended(false, Ending::Well));
         Ok(())
     }
 
@@ -206,7 +199,7 @@ impl<'a> Side<'a> {
                 .wrong(format!("connection {id}, message {number}: {wrong:?}"));
         }
         let length = bytes.len() as u64;
-        self.note(MessageEvent::Received(self.id, self.dials, number, length));
+        self.note(MessageEvent::Received(number, length));
     }
 
     /// Records that the whole connection has ended.
@@ -220,7 +213,7 @@ impl<'a> Side<'a> {
             };
             // Ends that have ended well before are the judge's to skip.
             for sends in [true, false] {
-                self.note(MessageEvent::Ended(self.id, self.dials, sends, how));
+                self.note(MessageEvent::Ended(sends, how));
             }
         })
     }

@@ -12,7 +12,7 @@ mod sequencer;
 use super::journal::{Event, Fault, Journal, Life, System, now};
 use super::plan::{DEAD_AFTER_MS, PROGRAMS};
 use crate::globals::Globals;
-use crate::hosted::args::LeashArgs;
+use crate::hosted::child::LeashArgs;
 use crate::hosted::processes;
 use crate::outcome::{CliError, Verdict};
 use clap::Args;

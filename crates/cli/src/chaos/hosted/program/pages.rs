@@ -1,7 +1,7 @@
 //! Reads and changes pages, flushes, and checks every byte.
 
 use super::super::journal::{Event, PageEvent, System, Version, worker_of};
-use super::super::objects::{self, page_options};
+use super::super::objects::{PAGES_FILE, page_options, published};
 use super::{AGAIN_AFTER, Phase, Program, give_up};
 use rackweave_base::Rng;
 use rackweave_endpoint::page_store::FixError;
@@ -35,7 +35,7 @@ pub fn run(program: &Program) {
     let Some(worker) = program.attempt(System::Pages, take) else {
         return;
     };
-    let find = || objects::pages(&program.folder);
+    let find = || published::<Vec<PageId>>(&program.folder, PAGES_FILE);
     let Some(pages) = program.attempt(System::Pages, find) else {
         return;
     };

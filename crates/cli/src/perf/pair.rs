@@ -73,13 +73,13 @@ impl Pair {
     pub fn new(
         rack: &Rack,
         shape: &Shape,
-        nodes: (NodeId, NodeId),
+        nodes: [NodeId; 2],
         attributes: &PairAttributes,
     ) -> Result<Self, CliError> {
         let open = |node| Side::open(rack, node, shape);
-        let (near, far) = (open(nodes.0)?, open(nodes.1)?);
+        let (near, far) = (open(nodes[0])?, open(nodes[1])?);
         for (&a, &b) in near.qpns.iter().zip(&far.qpns) {
-            rack.connect((nodes.0, a), (nodes.1, b), attributes)?;
+            rack.connect((nodes[0], a), (nodes[1], b), attributes)?;
         }
         Ok(Self { near, far })
     }

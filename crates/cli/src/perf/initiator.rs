@@ -2,8 +2,7 @@
 //! runs in real and in virtual time.
 
 use super::pair::{Shape, Side};
-use crate::amount::Amount;
-use crate::latency::histogram;
+use crate::measure::{Amount, histogram};
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;
