@@ -11,8 +11,6 @@
 
 pub mod change;
 pub mod client;
-#[cfg(test)]
-pub mod samples;
 mod server;
 pub mod snapshot;
 
@@ -134,4 +132,4 @@ pub fn command_line() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -1,4 +1,7 @@
-//! A process can have only one socket, so this is a single test.
+//! A process can have only one socket, so this is a single test. `samples` are racks for tests of
+//! how they are shown.
+
+pub mod samples;
 
 use super::client::{AskError, ask, choose, processes};
 use super::snapshot::{ReadError, SCHEMA};

@@ -1,7 +1,7 @@
 //! Text and metrics of hand-made reports. A small parser checks the grammar of the metrics.
 
 use super::{object, open_metrics, titled};
-use crate::live::samples::busy;
+use crate::live::tests::samples::busy;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

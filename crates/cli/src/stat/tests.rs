@@ -2,7 +2,7 @@
 
 use super::{interval, report, text};
 use crate::live::Snapshot;
-use crate::live::samples::{busy, idle};
+use crate::live::tests::samples::{busy, idle};
 
 #[test]
 fn a_rack_that_has_just_begun() {

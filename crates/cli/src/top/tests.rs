@@ -3,7 +3,7 @@
 use super::state::{State, View, Wish};
 use super::view::draw;
 use crate::live::Snapshot;
-use crate::live::samples::{busy, crowded, idle};
+use crate::live::tests::samples::{busy, crowded, idle};
 use crate::rack_source::{AskError, LookError};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -1,7 +1,7 @@
 //! Hand-made racks, for tests of how they are shown.
 
-use super::Snapshot;
-use super::snapshot::SCHEMA;
+use crate::live::Snapshot;
+use crate::live::snapshot::SCHEMA;
 use rackweave_rack::statistics::{
     Counters, FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics, RackStatistics,
     SequencerStatistics, SwitchStatistics, TargetStatistics,
