@@ -13,10 +13,10 @@ use rackweave_rack::Node;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{Completion, CqId, PostError, Progress, ReceiveRequest, Verbs, WorkRequest};
-pub use session::{Advance, Session, Watch};
+pub use session::{Advance, Session};
 use std::rc::Rc;
 use std::time::Instant;
-pub use threads::{Group, drive, run};
+pub use threads::{Group, Watch, drive, run};
 
 /// The result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,7 +28,7 @@ const COLUMN_LIMIT: Duration = Duration::from_secs(60);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The result.
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Report {
     query: &'static str,
     node: String,
@@ -74,13 +74,8 @@ pub fn run(args: &QueryArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
         bytes,
         fetch_seconds,
         gigabytes_per_second: bytes as f64 / 1e9 / fetch_seconds.max(1e-9),
-        compute_seconds: 0.0,
-        revenue: None,
-        q1: Vec::new(),
-        matches_published: None,
-        problems: Vec::new(),
         interrupted: globals.interrupt.is_set(),
-        verified: false,
+        ..Report::default()
     };
     if !report.interrupted {
         let begun = Instant::now();

@@ -2,7 +2,6 @@
 //! drives the rack while nothing progresses.
 
 use super::{Group, OwnRack, Port, Program, RealRack, RoundClock, Turn, WAITS};
-use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::programs::{Patience, Wish};
 use core::cell::RefCell;
@@ -15,38 +14,6 @@ use std::rc::Rc;
 
 /// Rounds in real time between two progress reports.
 const ROUNDS: u32 = 256;
-
-/// What a run does besides its programs.
-pub struct Watch<'a> {
-    /// Has the user's interrupt flag.
-    pub globals: &'a Globals,
-    /// What to do on an interrupt.
-    pub if_interrupted: Wish,
-    /// Virtual time between two checks of the programs.
-    pub slice: Duration,
-    /// Virtual time in which programs must make progress; without it they may wait for ever.
-    pub idle_max: Option<Duration>,
-    /// Called periodically with the progress of the programs, and the time.
-    pub progress: &'a mut dyn FnMut(u64, u64),
-}
-
-impl<'a> Watch<'a> {
-    /// A watch of programs that may wait for ever.
-    pub fn new(
-        globals: &'a Globals,
-        if_interrupted: Wish,
-        slice: Duration,
-        progress: &'a mut dyn FnMut(u64, u64),
-    ) -> Self {
-        Self {
-            globals,
-            if_interrupted,
-            slice,
-            idle_max: None,
-            progress,
-        }
-    }
-}
 
 /// The result of an advance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -332,7 +299,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
     }
 
     /// Runs all programs to their ends, or as wished. `progress` is called periodically with the
-    /// progress of the programs, and the time; `idle_max` is as in [`Watch`].
+    /// progress of the programs, and the time; `idle_max` is as in [`Watch`](super::Watch).
     ///
     /// # Errors
     /// Those of the programs, or if nothing progresses any more.

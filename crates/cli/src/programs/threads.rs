@@ -1,6 +1,6 @@
 //! Groups of programs, in real time each on its own thread.
 
-use super::{OwnRack, Program, RealRack, Session, Watch};
+use super::{OwnRack, Program, RealRack, Session};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::programs::Wish;
@@ -9,6 +9,38 @@ use rackweave_base::{Duration, NodeId};
 
 /// Programs with their nodes.
 pub type Group<P> = Vec<(NodeId, P)>;
+
+/// What a run does besides its programs.
+pub struct Watch<'a> {
+    /// Has the user's interrupt flag.
+    pub globals: &'a Globals,
+    /// What to do on an interrupt.
+    pub if_interrupted: Wish,
+    /// Virtual time between two checks of the programs.
+    pub slice: Duration,
+    /// Virtual time in which programs must make progress; without it they may wait for ever.
+    pub idle_max: Option<Duration>,
+    /// Called periodically with the progress of the programs, and the time.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl<'a> Watch<'a> {
+    /// A watch of programs that may wait for ever.
+    pub fn new(
+        globals: &'a Globals,
+        if_interrupted: Wish,
+        slice: Duration,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Self {
+        Self {
+            globals,
+            if_interrupted,
+            slice,
+            idle_max: None,
+            progress,
+        }
+    }
+}
 
 /// Runs groups of programs: in real time each on its own thread, the last one on this thread; in
 /// virtual time all together. The programs are returned in any case, in order.

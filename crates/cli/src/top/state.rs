@@ -12,9 +12,10 @@ const HISTORY_MAX: usize = 120;
 const WAITING: &str = "waiting for a command with a rack of its own";
 
 /// The view shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum View {
     /// Some of everything.
+    #[default]
     All,
     Nodes,
     Flows,
@@ -56,6 +57,7 @@ pub enum Wish {
 pub type History = VecDeque<f64>;
 
 /// What is on the screen.
+#[derive(Default)]
 pub struct State {
     pub view: View,
     /// Rows of the view that are above the screen.
@@ -78,16 +80,10 @@ impl State {
     /// The state before the first snapshot.
     pub fn new(interval: f64, waits: bool) -> Self {
         Self {
-            view: View::All,
-            scroll: 0,
-            paused: false,
-            help: false,
             interval,
             waits,
-            shown: None,
             trouble: waits.then(|| WAITING.to_owned()),
-            total: History::new(),
-            nodes: HashMap::new(),
+            ..Self::default()
         }
     }
 

@@ -147,8 +147,8 @@ fn watch(
     (slowest, late)
 }
 
-/// Retries an operation until it succeeds. Returns how long after `since` it did, or the last error;
-/// none after an interruption.
+/// Retries an operation until it succeeds. Returns how long after `since` it did, or the last
+/// error; none after an interruption.
 fn measure(
     since: Instant,
     globals: &Globals,

@@ -74,6 +74,7 @@ fn no_counts() -> Counts {
 }
 
 /// The results of one seed.
+#[derive(Default)]
 pub struct SeedReport {
     pub seed: u64,
     pub plan: String,
@@ -96,11 +97,7 @@ impl SeedReport {
             plan: plan.to_string(),
             link: plan.config.hosted().link.name(),
             counts: no_counts(),
-            errors: BTreeMap::new(),
-            slowest: Slowest::default(),
-            violations: Vec::new(),
-            last_words: Vec::new(),
-            interrupted: false,
+            ..Self::default()
         }
     }
 
@@ -129,7 +126,7 @@ impl SeedReport {
 }
 
 /// The results of all seeds.
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 pub struct CampaignReport {
     pub system: &'static str,
     pub first_seed: u64,
@@ -164,17 +161,10 @@ impl CampaignReport {
             system: super::NAME,
             first_seed,
             seeds,
-            seeds_run: 0,
-            verified: false,
-            seeds_failed: 0,
-            violations: 0,
             counts: no_counts(),
-            slowest: Slowest::default(),
             wait_ms_limit: WAIT_MS_LIMIT,
-            links: BTreeMap::new(),
-            errors: BTreeMap::new(),
-            failures: Vec::new(),
             options: config.into_iter().chain(faults).collect(),
+            ..Self::default()
         }
     }
 

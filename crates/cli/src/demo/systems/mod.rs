@@ -30,10 +30,11 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// A system of the demo, in the order in which they run.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SystemName {
     /// TPC-H rows shuffled, balanced and replicated by the switch
+    #[default]
     Flows,
     /// YCSB over the page store
     Pages,

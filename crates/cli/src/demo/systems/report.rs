@@ -24,7 +24,7 @@ pub struct Measure {
 }
 
 /// One system of the demo.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct SystemReport {
     pub name: SystemName,
     /// Its rate, and its comparison; none if it has no result.
@@ -107,14 +107,7 @@ impl SystemReport {
     pub fn new(name: SystemName) -> Self {
         Self {
             name,
-            headline: None,
-            more: Vec::new(),
-            verified: false,
-            seconds: 0.0,
-            interrupted: false,
-            problems: Vec::new(),
-            details: Value::Null,
-            remark: None,
+            ..Self::default()
         }
     }
 
