@@ -8,21 +8,13 @@
 //! clear-to-send of every pair; a buffer is sent as one WRITE of its used bytes, followed by a
 //! WRITE of a footer; a rank posts all its sends at once, beginning with its own neighbour.
 
-use super::cores::{self, TupleCost};
 use super::ends::Outlet;
-use super::requests::{Remote, poll, post};
-use super::set_up::{NodeEnd, connect};
-use super::tuples;
+use super::tuples::{self, TupleCost};
+use super::verbs::{NodeEnd, Remote, connect, poll, post};
 use super::worker::{Ledger, Production};
-use crate::harness::Result;
-use crate::harness::drive::{Failure, Program, Testbed};
-use core::cell::RefCell;
+use crate::harness::prelude::*;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use rackweave_base::memory::{ReadSlots, WriteSlots};
-use rackweave_base::{Duration, NodeId};
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
 
 /// A cache line: footers and barrier words have one each.
 const LINE: usize = 64;
@@ -39,7 +31,6 @@ const STEPS_MAX: usize = 8;
 pub struct CollectivePlan {
     /// Bytes of a buffer for one destination.
     pub buffer_bytes: usize,
-    /// Bytes of a tuple.
     pub tuple_size: usize,
     /// Tuples of all ranks together.
     pub tuples: u64,
@@ -63,7 +54,6 @@ struct Rank {
     ledger: Rc<RefCell<Ledger>>,
 }
 
-/// The buffers being filled.
 struct Buffers {
     slots: Vec<WriteSlots>,
     used: Vec<usize>,
@@ -121,12 +111,6 @@ impl Layout {
 }
 
 /// Starts a rank for every entry of `ranks`, nodes that may appear more than once.
-///
-/// # Errors
-/// If a node lacks resources.
-///
-/// # Panics
-/// With more than 256 ranks.
 pub fn spawn(
     rack: &mut Testbed,
     ranks: &[NodeId],
@@ -205,7 +189,7 @@ impl Program for Rank {
             State::Barrier(step) => {
                 let word = self.layout.barrier_word(step);
                 if self.word(word) < self.round {
-                    context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                    context.charge(Category::Communication, tuples::unchanged(context.cpu()));
                     return Ok(Step::WaitForPacket);
                 }
                 context.charge(Category::Communication, context.cpu().cache_latency);
@@ -239,7 +223,6 @@ impl Rank {
         Ok(())
     }
 
-    /// Posts every buffer and its footer.
     fn send_all(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let layout = self.layout;
         let is_last = u64::from(self.production.is_done());
@@ -292,7 +275,7 @@ impl Rank {
             // In the order in which the others send to this rank.
             let from = (self.own + self.ranks - seen - 1) % self.ranks;
             if self.word(layout.input(from) + layout.stride - LINE + 8) < self.round {
-                context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                context.charge(Category::Communication, tuples::unchanged(context.cpu()));
                 break;
             }
             context.charge(Category::Communication, context.cpu().cache_latency);

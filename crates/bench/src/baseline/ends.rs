@@ -3,12 +3,9 @@
 //! A shuffle runs in phases (a join's build side, then its probe side). A consumer gets all tuples
 //! of a phase before the end of the phase, and no tuple of the next phase before that.
 
-use super::cores;
-use crate::harness::drive::Failure;
-use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, PushError, Taken};
-use rackweave_sim::Category;
-use rackweave_sim::world::Context;
-use std::collections::VecDeque;
+use super::tuples;
+use crate::harness::prelude::*;
+use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
 
 /// The sending end, into which a worker puts tuples.
 pub trait Outlet {
@@ -26,12 +23,9 @@ pub trait Outlet {
     fn end_phase(&mut self, context: &mut Context<'_>) -> Result<bool, Failure>;
 }
 
-/// The result of polling an inlet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Took {
-    /// This many tuples.
     Tuples(u64),
-    /// Nothing yet.
     Empty,
     /// The phase has ended; later tuples belong to the next one.
     PhaseEnded,
@@ -51,7 +45,6 @@ pub trait Inlet {
     ) -> Result<Took, Failure>;
 }
 
-/// The two ends of a worker.
 pub type Ends = (Box<dyn Outlet>, Box<dyn Inlet>);
 
 /// Rings that the switch empties: one flow per phase.
@@ -121,7 +114,6 @@ impl Outlet for FlowOutlet {
 }
 
 impl FlowInlet {
-    /// An inlet from the flows of some phases.
     pub fn new(phases: Vec<Consumer>, tuple_size: usize) -> Self {
         Self {
             phases: phases.into(),
@@ -156,7 +148,7 @@ impl Inlet for FlowInlet {
             Taken::Aborted => return Err("the flow was broken off".into()),
         };
         let cost = match looked {
-            Took::Empty => cores::unchanged(context.cpu()),
+            Took::Empty => tuples::unchanged(context.cpu()),
             _ => context.cpu().cache_latency,
         };
         context.charge(Category::Communication, cost);

@@ -8,15 +8,8 @@
 use super::ends::{Inlet, Outlet, Took};
 use super::tuples;
 use super::worker::Production;
-use crate::harness::drive::{Program, Turn};
-use core::cell::RefCell;
-use core::hash::{BuildHasherDefault, Hasher};
-use rackweave_base::{Duration, Instant};
+use crate::harness::prelude::*;
 use rackweave_endpoint::flow::hash_key;
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, devices};
-use std::collections::HashMap;
-use std::rc::Rc;
 
 /// Bytes of a tuple: key and payload.
 pub const TUPLE_BYTES: usize = 16;
@@ -25,23 +18,18 @@ pub const TUPLE_BYTES: usize = 16;
 /// number is uniformly distributed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tables {
-    /// Tuples of the build side.
     pub build: u64,
-    /// Tuples of the probe side.
     pub probe: u64,
 }
 
-/// The result of a join.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Joined {
-    /// Matches.
     pub matches: u64,
     /// A sum over all matches that depends on both payloads.
     pub sum: u64,
 }
 
 impl Joined {
-    #[inline]
     fn add(&mut self, build_payload: u64, probe_payload: u64) {
         self.matches += 1;
         let pair = hash_key(build_payload ^ probe_payload.rotate_left(32));
@@ -51,7 +39,6 @@ impl Joined {
 
 impl Tables {
     /// The number of the build tuple that probe tuple `number` matches.
-    #[inline]
     fn partner(self, number: u64) -> u64 {
         let draw = hash_key(number ^ 0x5851_f42d_4c95_7f2d);
         ((u128::from(draw) * u128::from(self.build)) >> 64) as u64
@@ -67,30 +54,14 @@ impl Tables {
     }
 }
 
-/// Payloads by key. Keys are hashed already, and spread over all 64 bits.
-type HashTable = HashMap<u64, u64, BuildHasherDefault<KeyHasher>>;
-
-/// Uses a key as its own hash.
-#[derive(Default, Debug)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let word = bytes.first_chunk().copied().unwrap_or_default();
-        self.0 = u64::from_ne_bytes(word);
-    }
-}
+/// Payloads by key.
+type HashTable = HashMap<u64, u64>;
 
 /// Results of all parts of one join.
 #[derive(Default, Debug)]
 pub struct JoinLedger {
     /// When the last consumer saw the end.
     pub finished_at: Instant,
-    /// The result.
     pub joined: Joined,
     /// Tuples that arrived at the wrong consumer.
     pub wrong: u64,

@@ -6,27 +6,18 @@
 //! destinations in turn, beginning with itself, so that no two kernels send to the same one at a
 //! time.
 
-use super::requests::{Remote, poll, post};
-use super::set_up::{NodeEnd, connect};
 use super::tuples;
+use super::verbs::{NodeEnd, Remote, connect, poll, post};
 use super::worker::Ledger;
-use crate::harness::Result;
-use crate::harness::drive::{Program, Testbed, Turn};
-use core::cell::RefCell;
+use crate::harness::prelude::*;
 use rackweave_base::memory::{ReadSlots, WriteSlots};
-use rackweave_base::{Duration, NodeId};
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
 
 /// Puts that a kernel has in flight, and items for which it has memory.
 const DEPTH: u32 = 4;
 
-/// The work of every kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct PutPlan {
-    /// Bytes of an item.
     pub item_bytes: usize,
-    /// Items that a kernel sends to every destination.
     pub items_per_destination: u64,
     /// How long a kernel computes to fill an item.
     pub fill_time: Duration,

@@ -9,66 +9,53 @@
 //! With one receive buffer and one part it is the single buffer's throughput test (figure 4a); one
 //! per thread, each with a buffer of its own, is the multi-threaded one (section 4.1.1).
 
-use super::requests::{Remote, ended};
 use super::single_buffer::{HEADER_BYTES, PackageHeader};
-use crate::harness::drive::Failure;
-use rackweave_base::Qpn;
-use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{Completion, CqId, Region, Verbs};
+use super::verbs::{Remote, ended};
+use crate::harness::prelude::*;
 
 /// Bytes from one word to the next.
-pub const WORD_SPACING: u64 = 64;
+const WORD_SPACING: u64 = 64;
 
 /// Requests of a package.
 pub const REQUESTS_PER_PACKAGE: u32 = 2;
 
-/// The peer's receive buffers: `buffers` of `buffer_bytes` each, one after the other, then a word
-/// for each, every [`WORD_SPACING`] bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RawTarget {
-    /// The first byte of all.
-    pub at: KeyedAddress,
-    /// The number of buffers.
-    pub buffers: u64,
-    /// Bytes of each.
-    pub buffer_bytes: u64,
-    /// The first of the buffers that this writer fills, and how many; it fills them in turn.
-    pub own: (u64, u64),
+/// The peer's receive buffers, or the parts of a send buffer: `count` of `bytes` each, one after the
+/// other, then a word for each, every [`WORD_SPACING`] bytes.
+#[derive(Clone, Debug)]
+pub struct Buffers {
+    pub region: Region,
+    pub count: u64,
+    pub bytes: u64,
 }
 
-impl RawTarget {
-    /// Bytes of this many buffers and their words.
-    pub fn bytes_of(buffers: u64, buffer_bytes: u64) -> u64 {
-        buffers * (buffer_bytes + WORD_SPACING)
+impl Buffers {
+    /// Bytes of a region of `count` buffers.
+    pub fn region_bytes(count: u64, bytes: u64) -> usize {
+        (count * (bytes + WORD_SPACING)) as usize
     }
 
-    /// The buffer of a package, by number.
-    pub fn buffer_of(&self, package: u64) -> u64 {
-        self.own.0 + package % self.own.1
+    /// The offset of a buffer.
+    pub fn offset(&self, buffer: u64) -> u64 {
+        buffer * self.bytes
     }
 
-    /// The offset of a buffer from the first byte.
-    pub fn offset_of(&self, buffer: u64) -> u64 {
-        buffer * self.buffer_bytes
-    }
-
-    fn word_of(&self, buffer: u64) -> u64 {
-        self.buffers * self.buffer_bytes + buffer * WORD_SPACING
+    fn word(&self, buffer: u64) -> u64 {
+        self.count * self.bytes + buffer * WORD_SPACING
     }
 }
 
 /// The writer.
 #[derive(Debug)]
 pub struct RawWriter {
-    /// The parts of the send buffer, then a word for each.
-    region: Region,
-    parts: u64,
-    target: RawTarget,
+    parts: Buffers,
+    pub target: Buffers,
+    /// The first of the buffers that this writer fills, and how many; it fills them in turn.
+    pub own: (u64, u64),
     remote: Remote,
     cq: CqId,
     /// The numbers of the package to be filled next, to be posted next, and of the oldest in
     /// flight.
-    filling: u64,
+    pub filling: u64,
     posting: u64,
     ending: u64,
     /// Bytes of the package filled last.
@@ -77,24 +64,18 @@ pub struct RawWriter {
 }
 
 impl RawWriter {
-    /// A writer with a send buffer of `parts` parts as large as the target's buffers, and a queue
-    /// pair that is connected with the target's and holds [`REQUESTS_PER_PACKAGE`] for each part.
+    /// A writer with a send buffer of parts as large as the target's buffers, and a queue pair that
+    /// is connected with the target's and holds [`REQUESTS_PER_PACKAGE`] for each part.
     ///
     /// # Panics
-    /// If the region is smaller than [`Self::region_bytes`], or there is no part, or no buffer to
-    /// fill.
-    pub fn new(region: Region, parts: u64, target: RawTarget, (qpn, cq): (Qpn, CqId)) -> Self {
-        assert!(parts > 0 && target.own.1 > 0, "there is nothing to write");
-        assert!(region.block.len() as u64 >= Self::region_bytes(parts, target.buffer_bytes));
+    /// If there is no part, or no buffer to fill.
+    pub fn new(parts: Buffers, target: Buffers, own: (u64, u64), (qpn, cq): (Qpn, CqId)) -> Self {
+        assert!(parts.count > 0 && own.1 > 0, "there is nothing to write");
         Self {
-            region,
+            remote: Remote::new(qpn, &target.region),
             parts,
             target,
-            remote: Remote {
-                qpn,
-                address: target.at.address,
-                rkey: target.at.rkey,
-            },
+            own,
             cq,
             filling: 0,
             posting: 0,
@@ -104,34 +85,19 @@ impl RawWriter {
         }
     }
 
-    /// Bytes of the region of a writer.
-    pub fn region_bytes(parts: u64, buffer_bytes: u64) -> u64 {
-        parts * (buffer_bytes + WORD_SPACING)
-    }
-
     /// Maximum bytes of a message in one package.
     pub fn payload_max(&self) -> usize {
-        self.target.buffer_bytes as usize - HEADER_BYTES
+        self.target.bytes as usize - HEADER_BYTES
     }
 
-    /// Packages filled so far.
-    pub fn packages(&self) -> u64 {
-        self.filling
-    }
-
-    /// The buffers that it writes to.
-    pub fn target(&self) -> RawTarget {
-        self.target
+    /// The buffer of a package, by number.
+    pub fn buffer_of(&self, package: u64) -> u64 {
+        self.own.0 + package % self.own.1
     }
 
     /// Whether a part of the send buffer is free and the filled package has been posted.
     pub fn has_room(&self) -> bool {
-        self.posting == self.filling && self.filling - self.ending < self.parts
-    }
-
-    /// Whether a package is filled and not posted.
-    pub fn is_filled(&self) -> bool {
-        self.posting < self.filling
+        self.posting == self.filling && self.filling - self.ending < self.parts.count
     }
 
     /// Whether everything has been written.
@@ -146,39 +112,29 @@ impl RawWriter {
     pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
         assert!(self.has_room(), "no part is free");
         assert!(header.length <= self.payload_max() as u64);
-        let (block, part) = (&self.region.block, self.filling % self.parts);
-        let begin = (part * self.target.buffer_bytes) as usize;
+        let (block, part) = (&self.parts.region.block, self.filling % self.parts.count);
+        let begin = self.parts.offset(part) as usize;
         self.filled = header.write(block, begin, pieces) as u32;
         self.filling += 1;
         let word = self.filling << 32 | u64::from(self.filled);
-        block.write(self.own_word(part) as usize, &word.to_le_bytes());
-    }
-
-    fn own_word(&self, part: u64) -> u64 {
-        self.parts * self.target.buffer_bytes + part * WORD_SPACING
+        block.write(self.parts.word(part) as usize, &word.to_le_bytes());
     }
 
     /// Posts the filled package.
     ///
-    /// # Errors
-    /// If the queue pair does not accept it.
-    ///
     /// # Panics
     /// If none was filled since the last post.
     pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), Failure> {
-        assert!(self.is_filled(), "a package is filled in");
-        let (part, buffer) = (
-            self.posting % self.parts,
-            self.target.buffer_of(self.posting),
-        );
-        let write = |at: u64, from: u64, length: u32| {
-            let segment = self.region.segment(from, length);
+        assert!(self.posting < self.filling, "a package is filled in");
+        let (parts, target) = (&self.parts, &self.target);
+        let (part, buffer) = (self.posting % parts.count, self.buffer_of(self.posting));
+        let write = |at, from, length| {
+            let segment = parts.region.segment(from, length);
             self.remote.write(0, at, segment)
         };
-        let from = part * self.target.buffer_bytes;
-        let mut data = write(self.target.offset_of(buffer), from, self.filled);
+        let mut data = write(target.offset(buffer), parts.offset(part), self.filled);
         data.signaled = false;
-        let word = write(self.target.word_of(buffer), self.own_word(part), 8);
+        let word = write(target.word(buffer), parts.word(part), 8);
         let posted = verbs.post_sends(self.remote.qpn, &[data, word]);
         posted.map_err(|(_, error)| error.to_string())?;
         self.posting += 1;
@@ -186,9 +142,6 @@ impl RawWriter {
     }
 
     /// Takes completions. True if there were any.
-    ///
-    /// # Errors
-    /// If a WRITE failed.
     pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Failure> {
         if self.ending == self.posting {
             return Ok(false);

@@ -19,11 +19,10 @@
 //! It is a state machine over [`Verbs`]: it has no clock and never waits. Data written by the peer
 //! is accepted as far as it is valid; otherwise a [`SingleBufferError`] names the fault.
 
-use super::requests::{Remote, ended};
-use core::sync::atomic::Ordering;
-use rackweave_base::{Block, Qpn};
+use super::verbs::{Remote, ended};
+use crate::harness::prelude::*;
 use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{Completion, CompletionStatus, CqId, PostError, Region, Verbs, WorkRequest};
+use rackweave_verbs::{CompletionStatus, PostError};
 
 /// Bytes of code, length, total and offset.
 pub const HEADER_BYTES: usize = 32;

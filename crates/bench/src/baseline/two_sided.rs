@@ -24,19 +24,12 @@ mod actors;
 mod edge;
 pub mod log;
 
-use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{self, NodeEnd, connect, region};
-use crate::harness::drive::{Testbed, Until, nodes};
-use crate::harness::{Result, Run, Scale};
-pub use actors::MESSAGE_BYTES_MIN;
-use actors::{Common, Sequencer, consumer, producer};
+use crate::baseline::verbs::{self, NodeEnd, Remote, connect, region};
+use crate::harness::prelude::*;
+use actors::{Common, MESSAGE_BYTES_MIN, Sequencer, consumer, producer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, Outcome};
-use rackweave_base::{Duration, NodeId};
-use rackweave_rack::config::{FaultSection, Role};
-use rackweave_rack::{Rack, RackConfig};
-use std::cell::RefCell;
-use std::rc::Rc;
+use rackweave_rack::config::FaultSection;
 
 /// Bytes of a message: DFI's segment.
 pub const MESSAGE_BYTES: u32 = 8 << 10;
@@ -56,16 +49,12 @@ pub enum Fanout {
     Chain,
 }
 
-/// The parameters of a replication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TwoSidedPlan {
-    /// Nodes that produce.
     pub producers: u32,
-    /// Nodes that consume.
     pub consumers: u32,
     /// Whether all consumers deliver in one order.
     pub ordered: bool,
-    /// How a message reaches all consumers.
     pub fanout: Fanout,
     /// Bytes of a message, a multiple of eight of at least [`MESSAGE_BYTES_MIN`].
     pub message_bytes: u32,
@@ -92,7 +81,7 @@ impl TwoSidedPlan {
 
     fn check(&self) -> Result<()> {
         let (least, bytes) = (MESSAGE_BYTES_MIN as u64, self.message_bytes.into());
-        set_up::check(&[
+        verbs::check(&[
             ("the number of producers", self.producers.into(), 1..=16, 1),
             ("the number of consumers", self.consumers.into(), 1..=16, 1),
             ("the number of cores", self.cores.into(), 1..=16, 1),
@@ -102,10 +91,6 @@ impl TwoSidedPlan {
 }
 
 /// Replicates according to the plan, on a rack of its own.
-///
-/// # Errors
-/// If the plan is invalid, the rack cannot be built, a message is lost, damaged, duplicated or out
-/// of order, or the user stops the run.
 pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome> {
     run_with_faults(run, plan, FaultSection::default())
 }
@@ -116,112 +101,97 @@ fn run_with_faults(
     faults: FaultSection,
 ) -> Result<Outcome> {
     plan.check()?;
-    let mut world = SetUp::new(plan, run.seed, faults)?;
-    world.spawn()?;
-    world.rack.drive(run, Until::Done(PATIENCE))?;
-    world.outcome()
+    let count = plan.producers + plan.consumers + u32::from(plan.ordered);
+    let config = RackConfig {
+        seed: run.seed,
+        node: nodes("node", Role::Compute, count as usize).collect(),
+        faults,
+        ..RackConfig::default()
+    };
+    let mut rack = Testbed::new(&config)?;
+    // A producer makes messages in its memory; the first word of the sequencer's memory is raised.
+    let bytes = WINDOW as usize * plan.message_bytes as usize;
+    let ends = (0..count).map(|at| NodeEnd::new(&rack, NodeId(at as u16), bytes, COMPLETIONS));
+    let ends = ends.collect::<Result<Vec<_>>>()?;
+    let (producers, others) = ends.split_at(plan.producers as usize);
+    let (consumers, sequencers) = others.split_at(plan.consumers as usize);
+    let logs = spawn(
+        &mut rack,
+        plan,
+        run.seed,
+        [producers, consumers, sequencers],
+    )?;
+    rack.drive(run, Until::Done(PATIENCE))?;
+    let total = plan.messages * u64::from(plan.producers);
+    let [from, to] = [producers, consumers].map(|ends| ends.iter().map(|end| end.node));
+    let (from, to): (Vec<NodeId>, Vec<NodeId>) = (from.collect(), to.collect());
+    Outcome::new(&rack, &logs, (total, plan.message_bytes), [&from, &to])
 }
 
-/// The parts of a run.
-struct SetUp<'a> {
-    plan: &'a TwoSidedPlan,
+/// Connects all nodes and starts their cores. Returns the consumers' logs.
+fn spawn(
+    rack: &mut Testbed,
+    plan: &TwoSidedPlan,
     seed: u64,
-    rack: Testbed,
-    /// Of the producers, the consumers and the sequencer, in this order.
-    node_ends: Vec<NodeEnd>,
-    logs: Vec<Rc<RefCell<Log>>>,
+    [producers, consumers, sequencers]: [&[NodeEnd]; 3],
+) -> Result<Vec<Rc<RefCell<Log>>>> {
+    let common = |end: &NodeEnd| Common {
+        cq: end.cq,
+        message: plan.message_bytes,
+        cores: plan.cores,
+        seed,
+    };
+    let (count, bytes) = (consumers.len(), plan.message_bytes);
+    let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
+    let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
+    let direct = match plan.fanout {
+        Fanout::Each => count,
+        Fanout::Chain => 1,
+    };
+    for (at, from) in producers.iter().enumerate() {
+        let mut outlets = Vec::new();
+        for (to, inlets) in consumers[..direct].iter().zip(&mut inlets) {
+            let (outlet, inlet) = edge(rack, from, to, inlets.len(), bytes)?;
+            outlets.push(outlet);
+            inlets.push(inlet);
+        }
+        let sequencer = sequencers.first().map(|to| sequencer(rack, from, to));
+        let (sequencer, buffers) = (sequencer.transpose()?, from.region.clone());
+        let own = at as u16;
+        let producer = producer(
+            common(from),
+            own,
+            outlets,
+            sequencer,
+            buffers,
+            plan.messages,
+        );
+        rack.spawn(from.node, producer);
+    }
+    for at in direct..count {
+        let (from, to) = (&consumers[at - 1], &consumers[at]);
+        let (outlet, inlet) = edge(rack, from, to, inlets[at].len(), bytes)?;
+        next[at - 1] = Some(outlet);
+        inlets[at].push(inlet);
+    }
+    let total = plan.messages * u64::from(plan.producers);
+    let mut logs = Vec::new();
+    for ((end, inlets), outlet) in consumers.iter().zip(inlets).zip(next) {
+        let log = Rc::<RefCell<Log>>::default();
+        let consumer = consumer(
+            common(end),
+            inlets,
+            outlet,
+            plan.ordered,
+            total,
+            log.clone(),
+        );
+        rack.spawn(end.node, consumer);
+        logs.push(log);
+    }
+    Ok(logs)
 }
 
-impl<'a> SetUp<'a> {
-    fn new(plan: &'a TwoSidedPlan, seed: u64, faults: FaultSection) -> Result<Self> {
-        let count = plan.producers + plan.consumers + u32::from(plan.ordered);
-        let config = RackConfig {
-            seed,
-            node: nodes("node", Role::Compute, count as usize).collect(),
-            faults,
-            ..RackConfig::default()
-        };
-        let rack = Testbed::new(&config)?;
-        // A producer makes messages in its memory; the first word of the sequencer's memory is
-        // raised.
-        let bytes = WINDOW as usize * plan.message_bytes as usize;
-        let ids = (0..count).map(|at| NodeId(at as u16));
-        let node_ends = ids.map(|node| NodeEnd::new(&rack, node, bytes, COMPLETIONS));
-        Ok(Self {
-            plan,
-            seed,
-            node_ends: node_ends.collect::<Result<_, _>>()?,
-            logs: Vec::new(),
-            rack,
-        })
-    }
-
-    fn common(&self, node_end: &NodeEnd) -> Common {
-        Common {
-            cq: node_end.cq,
-            message: self.plan.message_bytes,
-            cores: self.plan.cores,
-            seed: self.seed,
-        }
-    }
-
-    /// Connects all nodes and starts their cores.
-    fn spawn(&mut self) -> Result<()> {
-        let (producers, others) = self.node_ends.split_at(self.plan.producers as usize);
-        let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);
-        let count = consumers.len();
-        let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
-        let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
-        let direct = match self.plan.fanout {
-            Fanout::Each => count,
-            Fanout::Chain => 1,
-        };
-        let bytes = self.plan.message_bytes;
-        for (at, from) in producers.iter().enumerate() {
-            let mut outlets = Vec::new();
-            for (to, inlets) in consumers[..direct].iter().zip(&mut inlets) {
-                let (outlet, inlet) = edge(&self.rack, from, to, inlets.len(), bytes)?;
-                outlets.push(outlet);
-                inlets.push(inlet);
-            }
-            let sequencer = match sequencers.first() {
-                Some(to) => Some(sequencer(&self.rack, from, to)?),
-                None => None,
-            };
-            let (buffers, total) = (from.region.clone(), self.plan.messages);
-            let common = self.common(from);
-            let producer = producer(common, at as u16, outlets, sequencer, buffers, total);
-            self.rack.spawn(from.node, producer);
-        }
-        for at in direct..count {
-            let (from, to) = (&consumers[at - 1], &consumers[at]);
-            let (outlet, inlet) = edge(&self.rack, from, to, inlets[at].len(), bytes)?;
-            next[at - 1] = Some(outlet);
-            inlets[at].push(inlet);
-        }
-        for (at, (inlets, outlet)) in inlets.into_iter().zip(next).enumerate() {
-            let log = Rc::new(RefCell::new(Log::default()));
-            let total = self.plan.messages * u64::from(self.plan.producers);
-            let (common, ordered) = (self.common(&consumers[at]), self.plan.ordered);
-            let consumer = consumer(common, inlets, outlet, ordered, total, log.clone());
-            self.logs.push(log);
-            let node = consumers[at].node;
-            self.rack.spawn(node, consumer);
-        }
-        Ok(())
-    }
-
-    fn outcome(self) -> Result<Outcome> {
-        let nodes: Vec<NodeId> = self.node_ends.iter().map(|end| end.node).collect();
-        let (producers, others) = nodes.split_at(self.plan.producers as usize);
-        let consumers = &others[..self.logs.len()];
-        let total = self.plan.messages * u64::from(self.plan.producers);
-        let counts = (total, self.plan.message_bytes);
-        Outcome::new(&self.rack, &self.logs, counts, [producers, consumers])
-    }
-}
-
-/// Connects a producer with the sequencer.
 fn sequencer(rack: &Rack, from: &NodeEnd, to: &NodeEnd) -> Result<Sequencer> {
     let (qpn, _) = connect(rack, from, to, ROOM)?;
     Ok(Sequencer {

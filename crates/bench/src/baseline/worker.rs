@@ -1,15 +1,8 @@
 //! A worker of a shuffle between CPUs: one thread on one core that produces and consumes.
 
-use super::cores::TupleCost;
 use super::ends::{Ends, Outlet, Took};
-use super::tuples::{self, Tally};
-use crate::harness::drive::{Failure, Program, Turn};
-use core::cell::RefCell;
-use core::ops::Range;
-use rackweave_base::{Duration, Instant};
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
+use super::tuples::{self, Tally, TupleCost};
+use crate::harness::prelude::*;
 
 /// Bytes of tuples that are produced before the worker polls for tuples to consume.
 const BATCH_BYTES: usize = 4096;
@@ -17,7 +10,6 @@ const BATCH_BYTES: usize = 4096;
 /// Results of the workers of one run.
 #[derive(Default, Debug)]
 pub struct Ledger {
-    /// What every consumer has received.
     pub tallies: Vec<Tally>,
     /// When the last consumer saw the end.
     pub finished_at: Instant,
@@ -87,7 +79,6 @@ impl Ledger {
         self.slope.value() * 1e9
     }
 
-    /// All consumers together.
     pub fn total(&self) -> Tally {
         self.tallies
             .iter()
@@ -115,16 +106,12 @@ impl Production {
         }
     }
 
-    /// Whether all tuples are pushed.
     pub fn is_done(&self) -> bool {
         self.numbers.is_empty()
     }
 
     /// Pushes a batch and charges for it; returns the number of tuples. `make` writes the tuple of
     /// a number and returns its key.
-    ///
-    /// # Errors
-    /// As [`Outlet::push`].
     pub fn batch(
         &mut self,
         context: &mut Context<'_>,

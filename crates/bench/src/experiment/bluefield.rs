@@ -11,12 +11,7 @@ pub mod tree;
 
 pub use crate::harness::work::Core;
 
-use crate::harness::drive::{Testbed, nodes};
-use crate::harness::{Result, Scale};
-use rackweave_base::Duration;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::RackConfig;
-use rackweave_rack::config::Role;
+use crate::harness::prelude::*;
 use rackweave_sim::testbed::{self, Server};
 
 /// The compared servers, and their names in figures.
@@ -27,7 +22,6 @@ pub const SERVERS: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, 
 const TIMEOUT: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// A core of a server.
     pub fn of(server: Server) -> Self {
         Self {
             cpu: server.cpu(),
@@ -66,7 +60,6 @@ pub fn testbed(seed: u64, memory: u64) -> Result<Testbed> {
     })
 }
 
-/// Attributes of the testbed's queue pairs.
 pub fn attributes() -> PairAttributes {
     PairAttributes {
         timeout: TIMEOUT,

@@ -8,18 +8,12 @@
 mod tests;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
-use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{OrFailed, Program};
-use crate::harness::grid::{self, Grid};
-use crate::harness::metered::on_core;
-use crate::harness::tally::{Seen, Shared, Span, Tally};
-use crate::harness::{Result, Run};
-use rackweave_base::Duration;
+use crate::harness::prelude::*;
+use crate::harness::tally::Seen;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
@@ -68,9 +62,7 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
         let sequencer = counter.client(node, config).or_failed("a client")?;
         rack.spawn(node, client(sequencer, tally.clone()));
     }
-    Tally::run(&tally, run, &mut rack)?;
-    let seen = tally.borrow().seen();
-    Ok(seen)
+    Tally::run(&tally, run, &mut rack)
 }
 
 type Curve = grid::Curve<Server, u16, Seen>;
@@ -88,7 +80,6 @@ fn saturated_by(curve: &Curve) -> f64 {
     found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
     let mut series = Vec::new();

@@ -4,27 +4,16 @@
 mod line;
 
 use super::bluefield::{Core, SERVERS, attributes, counted, testbed};
-use crate::figure::{Measured, values};
-use crate::harness::drive::{OrFailed, Program};
-use crate::harness::grid::{self, Grid};
-use crate::harness::metered::on_core;
-use crate::harness::tally::{Shared, Span, Tally};
+use crate::harness::prelude::*;
 use crate::harness::work::Priced;
-use crate::harness::{Result, Run};
-use core::cell::RefCell;
 use line::Line;
-use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::rpc;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig, Ticket};
-use rackweave_rack::SimulatedRack;
 use rackweave_rack::services::{
     AttachedSequencer, CounterServer, CounterServerSpec, SequencerOptions, SequencerPlacement,
     SequencerService,
 };
-use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use std::collections::VecDeque;
-use std::rc::Rc;
 
 const CLIENTS: &[u16] = &[1, 2, 4, 6, 8, 10, 12, 14, 16];
 const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
@@ -141,12 +130,9 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
         let serving = serving(Core::of(server), of.clone(), thread, line.clone());
         rack.spawn(node.id(), serving);
     }
-    Tally::run(&tally, run, &mut rack)?;
-    let rate = tally.borrow().per_second();
-    Ok(rate)
+    Ok(Tally::run(&tally, run, &mut rack)?.per_second)
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;

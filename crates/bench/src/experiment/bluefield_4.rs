@@ -1,6 +1,6 @@
 //! Figure 4 of the BlueField paper: throughput of the index by requests, by the share of it that is
 //! on the DPU; and the split that the rebalancer finds on its own, which the paper leaves open
-//! (`rebalance`; `bluefield_4b` shows it over time).
+//! (`rebalance`, which also shows it over time). Figure 6: the latency of its lookups.
 
 pub mod rebalance;
 #[cfg(test)]
@@ -9,12 +9,9 @@ mod tests;
 use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree::{self, PAPER_KEYS};
-use crate::figure::{Measured, Series, Values, values};
-use crate::harness::grid::{self, Grid};
-use crate::harness::{Result, Run, Scale};
-use rackweave_base::Duration;
+use crate::harness::prelude::*;
 use rackweave_sim::testbed::Server;
-use rebalance::{Course, Scenario};
+use rebalance::{Course, SCENARIOS};
 
 /// Millions of lookups per second by the DPU alone, with the fewest and the most keys. Source:
 /// section 4.1.3 of the paper.
@@ -39,7 +36,6 @@ fn peak(curve: &Curve) -> (f64, f64) {
     found.unwrap_or((f64::NAN, f64::NAN))
 }
 
-/// Operations per second of a curve at an offload.
 fn at(curve: &Curve, offload: f64) -> f64 {
     curve.value(offload, |rate| *rate)
 }
@@ -49,7 +45,6 @@ pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
     keys.min(scale.pick(125_000, 1_000_000))
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_micros(run.scale.pick(400, 2_000));
@@ -62,7 +57,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let grid = Grid::of_rows(rows);
     // A course of the rebalancer takes about as long as this many runs.
     const COURSE: usize = 20;
-    let runs = grid.count() as f64 / (grid.count() + COURSE * Scenario::ALL.len()) as f64;
+    let runs = grid.count() as f64 / (grid.count() + COURSE * SCENARIOS.len()) as f64;
     let curves = grid.measure(&mut run.share(0.0, runs), |run, (keys, mix), offload| {
         let real = real_keys(run.scale, keys);
         let plan = IndexPlan::new(real, keys / real, Mix::uniform(real, MIXES[mix].0));
@@ -74,7 +69,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     })?;
     let courses = rebalance::courses(&mut run.share(runs, 1.0))?;
     let mut series = grid::series(&curves, |offload| offload * 100.0, |rate| rate / 1e6);
-    let rebalanced = |course: &&Course| course.scenario == Scenario::Uniform;
+    let rebalanced = |course: &&Course| course.scenario == SCENARIOS[0];
     if let Some(course) = courses.iter().find(rebalanced) {
         let name = format!("{} | rebalanced, read-only", tree::named(PAPER_KEYS[0]));
         let point = (course.offload * 100.0, course.reached / 1e6);
@@ -133,7 +128,6 @@ fn described(keys: u64) -> Values {
     }
 }
 
-/// What the notes say of a curve.
 fn noted(curve: &Curve) -> Values {
     let (offload, most) = peak(curve);
     values! {
@@ -144,4 +138,36 @@ fn noted(curve: &Curve) -> Values {
         most: most / 1e6,
         offload: offload * 100.0,
     }
+}
+
+const OFFLOADS_6: &[f64] = &[0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
+const OFFLOADS_6_QUICK: &[f64] = &[0.0, 0.25, 0.5, 0.75, 1.0];
+
+fn alone(keys: u64, scale: u64, offload: f64, counted: Duration) -> IndexPlan {
+    let plan = IndexPlan::new(keys, scale, Mix::uniform(keys, 0.0));
+    IndexPlan {
+        offload,
+        clients: 1,
+        operations: 1,
+        ..plan.counted(counted)
+    }
+}
+
+/// Measures figure 6: the latency of lookups by one client thread.
+pub fn run_latency(run: &mut Run<'_>) -> Result<Measured> {
+    let offloads = run.scale.pick(OFFLOADS_6_QUICK, OFFLOADS_6);
+    let counted = Duration::from_millis(run.scale.pick(1, 5));
+    let rows = PAPER_KEYS.map(|keys| (tree::named(keys), keys, offloads));
+    let curves = Grid::of_rows(rows).measure(run, |run, keys, offload| {
+        let real = real_keys(run.scale, keys);
+        let plan = alone(real, keys / real, offload, counted);
+        Ok(index::measure(run, &plan)?.median_us)
+    })?;
+    let more = curves.iter().map(|curve| {
+        let at = |offload| curve.value(offload, |median| *median);
+        values! { name: &curve.name, more: at(1.0) / at(0.0) }
+    });
+    let values = values! { curves: more.collect::<Vec<Values>>() };
+    let series = grid::series(&curves, |offload| offload * 100.0, |median| *median);
+    Ok(Measured::new(series, values))
 }

@@ -3,16 +3,9 @@
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield::{SERVERS, testbed};
 use super::bluefield_4::real_keys;
-use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{Failure, OrFailed, Turn};
-use crate::harness::grid::{self, Grid};
-use crate::harness::tally::{Span, Tally};
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Rng};
+use crate::harness::prelude::*;
 use rackweave_endpoint::btree::Tree;
-use rackweave_sim::Category;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::world::{Context, Step};
 
 /// Millions of lookups per second on the DPU, with the fewest and the most keys. Source: the
 /// paper's figure 5.
@@ -23,7 +16,6 @@ const AT_ONCE: u64 = 8;
 
 const OPERATIONS: [(bool, &str); 2] = [(true, "updates"), (false, "lookups")];
 
-/// An operation on a tree; or what is wrong.
 fn operate(tree: &Tree, key: u64, updates: bool) -> Result<(), Failure> {
     let value = tree::value_of(key);
     let right = match updates {
@@ -43,12 +35,7 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
     );
     let memory_bytes = 8 * real * tree::ENTRY_BYTES + (64 << 20);
     let mut rack = testbed(run.seed, memory_bytes)?;
-    let tree = tree::load(
-        &rack.memory().clone(),
-        tree::NODE_BYTES,
-        (0, u64::MAX),
-        (real, 0),
-    )?;
+    let tree = tree::load(rack.memory(), real)?;
     let cost = tree::cost(server, keys, tree::NODE_BYTES);
     let cost = if updates { cost.update } else { cost.lookup };
     let tally = Tally::new(rack.now(), span);
@@ -70,13 +57,11 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
         };
         rack.spawn(server.of_thread(thread), local);
     }
-    Tally::run(&tally, run, &mut rack)?;
+    let seen = Tally::run(&tally, run, &mut rack)?;
     tree.check().or_failed("the tree")?;
-    let rate = tally.borrow().per_second();
-    Ok(rate)
+    Ok(seen.per_second)
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let rows = OPERATIONS.into_iter().flat_map(|(updates, what)| {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))

@@ -10,13 +10,9 @@ mod tests;
 use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree;
-use crate::figure::{Measured, Values, values};
-use crate::harness::grid::{self, Grid};
-use crate::harness::tally::{Seen, Span};
-use crate::harness::{Result, Run};
-use rackweave_base::Duration;
+use crate::harness::prelude::*;
+use crate::harness::tally::Seen;
 use rackweave_endpoint::index::Access;
-use rackweave_sim::devices;
 
 const NODE_BYTES: [u32; 4] = [512, 1024, 2048, 4096];
 
@@ -53,7 +49,6 @@ fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> IndexPla
     }
 }
 
-/// Measures all trees with each number of client threads.
 fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<Curve>> {
     let sizes = run.scale.pick(KEYS_QUICK, KEYS);
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
@@ -75,7 +70,6 @@ fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<
     })
 }
 
-/// Measures figure 9.
 pub fn run_throughput(run: &mut Run<'_>) -> Result<Measured> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
@@ -120,7 +114,6 @@ pub fn run_latency(run: &mut Run<'_>) -> Result<Measured> {
     Ok(Measured::new(series, values))
 }
 
-/// The tree with tree nodes of this size.
 fn of_size(trees: &[Curve], node_bytes: u32) -> &Curve {
     let found = trees.iter().find(|curve| curve.of.2 == node_bytes);
     found.expect("each panel has all sizes")
@@ -132,7 +125,6 @@ fn best(trees: &[Curve], cost: impl Fn(&Curve) -> f64) -> u32 {
     least.map_or(0, |curve| curve.of.2)
 }
 
-/// What the notes say of the curves.
 fn noted(curves: &[Curve]) -> Vec<Values> {
     let noted = curves.iter().filter_map(|curve| {
         let (host, dpu) = (curve.at(0.0)?, curve.at(1.0)?);

@@ -22,13 +22,10 @@
 //! has as many parts as there are receive buffers, and the thread copies the next package while the
 //! preceding one is in flight; the compute node's threads are already running.
 //!
-//! `figures` has the rows, `shape` what is measured, `ends` creates both nodes' ends and `ways` has
-//! the threads' operations on them. `node_pair` measures, with the threads of `actors`; `sweep`
-//! varies the sizes and chooses the best, `claims` compares that with the paper, `embedded` does
-//! the same in real time on this machine.
+//! `figures` has the rows and compares with the paper, `shape` has what is measured, `ends` creates
+//! both nodes' ends and `ways` has the threads' operations on them. `node_pair` measures; `sweep`
+//! varies the sizes and chooses the best, `embedded` does the same in real time on this machine.
 
-mod actors;
-mod claims;
 mod data;
 pub mod embedded;
 mod ends;

@@ -6,29 +6,22 @@
 
 pub mod client;
 pub mod database;
-pub mod datagrams;
 pub mod ethernet;
 pub mod lookups;
 pub mod rdma;
-pub mod seen;
 #[cfg(test)]
 mod tests;
 pub mod walk;
 
 use super::text_of;
-use crate::figure::{Values, values};
-use crate::harness::drive::OrFailed;
-use crate::harness::grid::Curve;
-use crate::harness::{Result, Scale};
-use database::{Database, Popularity};
+use crate::harness::prelude::*;
+use client::Seen;
 use rdma::Limits;
-use seen::Seen;
 use serde::Deserialize;
 
 /// Divisor of keys, ranges and regular nodes in the quick form.
 const SHRINK: u64 = 10;
 
-/// The divisor at a scale.
 pub fn shrink(scale: Scale) -> u64 {
     scale.pick(SHRINK, 1)
 }
@@ -45,7 +38,6 @@ pub fn limits(scale: Scale) -> Limits {
 /// Regular nodes per layer in the default.
 const NODES: u16 = 3600;
 
-/// Bytes of a value.
 pub const VALUE_BYTES: u32 = 1000;
 
 /// The Zipfian skew of the default.
@@ -57,9 +49,7 @@ pub const SKEW: f64 = 0.99;
 pub struct Sweep {
     /// The values of the horizontal axis in the quick form, if they are others.
     quick: Option<Vec<f64>>,
-    /// The values of the horizontal axis.
     xs: Vec<f64>,
-    /// The paper's values at some of the points.
     pub claims: Vec<PaperClaim>,
 }
 
@@ -79,20 +69,15 @@ pub enum Of {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperClaim {
-    /// The metric.
     pub of: Of,
-    /// The point.
     pub x: f64,
     /// The point in words.
     pub what: String,
-    /// In the network.
     pub network: f64,
-    /// For the baseline.
     pub baseline: f64,
 }
 
 impl Sweep {
-    /// That of a figure.
     pub fn of(figure: &str) -> Self {
         text_of(figure).sweep()
     }
@@ -112,12 +97,6 @@ impl Sweep {
         let quick = self.quick.as_ref().unwrap_or(&self.xs);
         scale.pick(quick, &self.xs).iter().map(point).collect()
     }
-}
-
-/// The popularity of keys, as in [`Popularity::new`].
-pub fn popularity(database: &Database, skew: f64, variation: f64, seed: u64) -> Result<Popularity> {
-    let popularity = Popularity::new(database, skew, variation, seed);
-    popularity.or_failed("the distribution of queries")
 }
 
 /// What the notes of figures 5 to 9 say; the second curve is the baseline's.

@@ -2,21 +2,14 @@
 //! "fat-btree-10" (size of the database), "-10b" (clients), "-10c" (reads and writes) and "-10d"
 //! (skew).
 
-use super::fat_btree::database::{Database, distinct};
-use super::fat_btree::datagrams::Asks;
-use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
+use super::fat_btree::database::{Database, Popularity, distinct};
+use super::fat_btree::ethernet::{Asks, Ethernet, SERVERS};
 use super::fat_btree::rdma::{self, Limits};
-use super::fat_btree::{SKEW, Sweep, limits, popularity, quick, shrink};
-use crate::figure::{Measured, values};
-use crate::harness::grid::{self, Curve};
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Rng};
-use rackweave_sim::devices;
+use super::fat_btree::{SKEW, Sweep, limits, quick, shrink};
+use crate::harness::prelude::*;
 
-/// Bytes of a value.
 const VALUE_BYTES: u32 = 64;
 
-/// The parameters of a measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
     keys: u64,
@@ -42,7 +35,6 @@ const BUSY: u16 = 16;
 /// Names of the curves: led by the network, and the baseline.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// Sets what a part of the figure varies.
 fn set(part: &str, point: &mut Point, x: f64) {
     match part {
         "fat-btree-10" => point.keys = x as u64 * 1_000_000,
@@ -52,7 +44,6 @@ fn set(part: &str, point: &mut Point, x: f64) {
     }
 }
 
-/// Measures a part of the figure.
 pub fn run(run: &mut Run<'_>, part: &str) -> Result<Measured> {
     let panels = UNDER_WAY.iter();
     let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
@@ -96,7 +87,7 @@ fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) ->
         value_bytes: VALUE_BYTES,
     };
     let (samples, drawn, millis) = scale.pick((100_000, 20_000, 1), (1_000_000, 200_000, 5));
-    let popularity = popularity(&database, points[0].1.skew, 0.0, run.seed)?;
+    let popularity = Popularity::new(&database, points[0].1.skew, 0.0, run.seed)?;
     let mut rng = Rng::new(run.seed);
     let (mut known, mut asked) = (rng.fork("known"), rng.fork("asked"));
     let asked: Vec<u64> = (0..drawn).map(|_| popularity.asked(&mut asked)).collect();
@@ -122,12 +113,9 @@ fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) ->
                 updates: point.updates,
             };
             for (panel, (operations, _)) in UNDER_WAY.into_iter().enumerate() {
-                let load = Load {
-                    clients: point.clients,
-                    operations,
-                    counted: Duration::from_millis(millis),
-                };
-                let rate = rack.measure(&mut part.part(panel, UNDER_WAY.len()), load, &asks);
+                let (load, counted) = ((point.clients, operations), Duration::from_millis(millis));
+                let part = &mut part.part(panel, UNDER_WAY.len());
+                let rate = rack.measure(part, load, counted, &asks);
                 let rate = rate.map_err(|error| error.with(format!("{point:?}")))?;
                 let curve = &mut curves[panel * WAYS.len() + way];
                 curve.points.push((*x, rate / 1e6));

@@ -4,9 +4,7 @@ mod bluefield;
 mod bluefield_11;
 mod bluefield_12;
 mod bluefield_4;
-mod bluefield_4b;
 mod bluefield_5;
-mod bluefield_6;
 mod bluefield_9;
 pub mod communication;
 mod fat_btree;
@@ -26,13 +24,12 @@ mod zero_sided_14;
 mod zero_sided_15;
 mod zero_sided_16;
 mod zero_sided_6;
-mod zero_sided_7;
 mod zero_sided_8;
 mod zero_sided_9;
 mod zero_sided_flows;
 
-use crate::figure::{self, Figure, FigureText, Measured, Texts};
-use crate::harness::{Result, Run};
+use crate::figure::{self, Figure, FigureText, Texts};
+use crate::harness::prelude::*;
 use fat_btree::lookups;
 use std::sync::LazyLock;
 
@@ -98,7 +95,7 @@ const FILES: &[(&str, &str)] = files! {
 pub const ALL: &[Experiment] = &[
     experiment("zero-sided-flows", zero_sided_flows::run),
     experiment("zero-sided-6", zero_sided_6::run),
-    experiment("zero-sided-7", zero_sided_7::run),
+    experiment("zero-sided-7", zero_sided_6::run_batching),
     experiment("zero-sided-8", zero_sided_8::run),
     experiment("zero-sided-9", zero_sided_9::run),
     experiment("zero-sided-10", zero_sided_10::run),
@@ -112,9 +109,9 @@ pub const ALL: &[Experiment] = &[
     experiment("seamless-4", seamless_4::run),
     experiment("seamless-5", seamless_5::run),
     experiment("bluefield-4", bluefield_4::run),
-    experiment("bluefield-4b", bluefield_4b::run),
+    experiment("bluefield-4b", bluefield_4::rebalance::run),
     experiment("bluefield-5", bluefield_5::run),
-    experiment("bluefield-6", bluefield_6::run),
+    experiment("bluefield-6", bluefield_4::run_latency),
     experiment("bluefield-9", bluefield_9::run_throughput),
     experiment("bluefield-10", bluefield_9::run_latency),
     experiment("bluefield-11", bluefield_11::run),

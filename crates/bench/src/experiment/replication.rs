@@ -9,19 +9,10 @@
 //! streams fewer bytes than a link carries; [`ReplicationPlan::cores`] of them share each item.
 
 use crate::baseline::two_sided::log::{Log, Outcome};
-use crate::harness::drive::{OrFailed, Program, Testbed, Turn, Until, nodes};
 use crate::harness::one_to_one::payload_rate;
-use crate::harness::{Result, Run, Scale};
-use core::cell::RefCell;
-use rackweave_base::{Duration, NodeId};
-use rackweave_controller::{FlowError, FlowShape, FlowSpec};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::config::Role;
-use rackweave_rack::{Flow, RackConfig, SimulatedRack};
+use crate::harness::prelude::*;
+use rackweave_controller::{FlowShape, FlowSpec};
 use rackweave_sim::checkers::stamp;
-use rackweave_sim::stream_time;
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
 
 /// Bytes of an item, like the baseline's messages.
 pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
@@ -36,16 +27,12 @@ pub const BATCH_BYTES: u32 = 1 << 20;
 /// Limit on the virtual time of a run.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplicationPlan {
-    /// Number of producing nodes.
     pub producers: u32,
-    /// Number of consuming nodes.
     pub consumers: u32,
     /// Bytes of an item, at least those of a stamp.
     pub item_bytes: u32,
-    /// Bytes of a ring.
     pub ring_bytes: u32,
     /// Maximum bytes of one transfer.
     pub batch_bytes: u32,
@@ -72,38 +59,11 @@ impl ReplicationPlan {
             shape: FlowShape::Replicate,
         }
     }
-
-    /// The producing nodes.
-    pub fn producer_nodes(&self) -> Vec<NodeId> {
-        (0..self.producers).map(|at| NodeId(at as u16)).collect()
-    }
-
-    /// The consuming nodes.
-    pub fn consumer_nodes(&self) -> Vec<NodeId> {
-        let nodes = self.producers..self.producers + self.consumers;
-        nodes.map(|at| NodeId(at as u16)).collect()
-    }
 }
 
 /// Payload bytes per second of a link that carries only full packets of 4096 bytes.
 pub fn link_rate() -> f64 {
     payload_rate(4096)
-}
-
-/// As in the paper, rings are polled at a fixed interval, whether or not they are active.
-fn flow(rack: &mut SimulatedRack, plan: &ReplicationPlan) -> Result<Flow, FlowError> {
-    let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
-    let spec = rack
-        .flow(&producers, &consumers)
-        .item_bytes(plan.item_bytes)
-        .ring_bytes(plan.ring_bytes)
-        .shape(plan.shape)
-        .spec()?;
-    rack.create_flow(FlowSpec {
-        batch_bytes: plan.batch_bytes,
-        poll_interval_max: spec.poll_interval,
-        ..spec
-    })
 }
 
 /// Runs a plan on a rack of its own.
@@ -115,13 +75,24 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
         ..RackConfig::default()
     };
     let mut rack = Testbed::new(&config)?;
-    let flow = flow(&mut rack, plan)?;
-    for (at, &node) in plan.producer_nodes().iter().enumerate() {
+    let node = |at: u32| NodeId(at as u16);
+    let producers: Vec<NodeId> = (0..plan.producers).map(node).collect();
+    let consumers: Vec<NodeId> = (plan.producers..count as u32).map(node).collect();
+    let ends = [&producers[..], &consumers];
+    let spec = flow_spec(&rack, ends, plan.item_bytes, plan.ring_bytes)?;
+    let flow = rack.create_flow(FlowSpec {
+        shape: plan.shape,
+        batch_bytes: plan.batch_bytes,
+        // As in the paper, rings are polled at a fixed interval, whether or not they are active.
+        poll_interval_max: spec.poll_interval,
+        ..spec
+    })?;
+    for (at, &node) in producers.iter().enumerate() {
         let ring = flow.take_producer(at).or_failed("replication")?;
         rack.spawn(node, source(ring, *plan, run.seed, at as u16));
     }
     let mut logs = Vec::new();
-    for (at, &node) in plan.consumer_nodes().iter().enumerate() {
+    for (at, &node) in consumers.iter().enumerate() {
         let ring = flow.take_consumer(at).or_failed("replication")?;
         let log = Rc::<RefCell<Log>>::default();
         rack.spawn(node, sink(ring, plan.cores, run.seed, log.clone()));
@@ -129,8 +100,7 @@ pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
     }
     rack.drive(run, Until::Done(TIME_MAX))?;
     let counts = (plan.items * u64::from(plan.producers), plan.item_bytes);
-    let (from, to) = (plan.producer_nodes(), plan.consumer_nodes());
-    Outcome::new(&rack, &logs, counts, [&from, &to])
+    Outcome::new(&rack, &logs, counts, ends)
 }
 
 /// The cores that write the items of producer `index` into its ring, each its share of every item.

@@ -9,14 +9,10 @@ mod store;
 mod tests;
 mod traffic;
 
-use super::seamless_4::models::link_pages_per_second;
-use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
+use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS, link_pages_per_second};
 use crate::baseline::scalestore::{self, Config as Load};
-use crate::figure::{Measured, Values, panel_and_name, values};
-use crate::harness::grid::{self, Grid};
-use crate::harness::{ExperimentError, Run, Scale};
-use rackweave_base::Duration;
-use rackweave_sim::{CpuModel, devices};
+use crate::figure::panel_and_name;
+use crate::harness::prelude::*;
 use traffic::Traffic;
 
 /// Pages of the paper's data set of 128 GiB.
@@ -33,7 +29,6 @@ const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 const DEPTHS: &[u16] = &[1, 8];
 const DEPTHS_QUICK: &[u16] = &[8];
 
-/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
     /// Lookups per second.
@@ -96,7 +91,6 @@ fn indexed(pages: u64) -> u64 {
 /// Measurements of a system with this many lookups of a thread in flight, by skew.
 type Curve = grid::Curve<(System, u16), f64, Seen>;
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured, ExperimentError> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);

@@ -2,19 +2,17 @@
 //! buffer pool. Latencies of SSD reads, remote reads and latch checks by offered rate (open loop,
 //! Poisson), with the table in the switch and in a memory server.
 
-pub(super) mod models;
 pub(super) mod rack;
 pub(super) mod testbed;
 #[cfg(test)]
 mod tests;
 pub(super) mod worker;
 
-use crate::figure::{Measured, Series, Values, panel_and_name, values};
+use crate::figure::panel_and_name;
 use crate::harness::grid;
-use crate::harness::{Result, Run};
-use models::{link_pages_per_second, round_trip};
+use crate::harness::prelude::*;
 use rack::{Load, PageRack, Seen, Shape};
-use rackweave_base::Duration;
+use testbed::{link_pages_per_second, round_trip};
 use worker::Want;
 
 /// Maximum pending requests of a thread. Source: seamless, section 3.
@@ -35,7 +33,6 @@ const WANTS: [(Want, &str); 3] = [
 /// Where the page's entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Table {
-    /// In the switch.
     Switch,
     /// In a memory server, where one READ looks it up before the same request is made. This is the
     /// fallback that the paper describes.
@@ -62,7 +59,6 @@ const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 /// that is not.
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
@@ -89,7 +85,6 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     Ok(measured(&curves, page_count, check_count))
 }
 
-/// Measures increasing rates, until one is not sustained.
 fn measure(
     run: &mut Run<'_>,
     (want, table): (Want, Table),
@@ -125,7 +120,6 @@ fn measure(
     Ok(points)
 }
 
-/// The measurement at the lowest rate.
 fn first(curve: &Curve) -> &Seen {
     &curve.points[0].1
 }
@@ -188,7 +182,6 @@ fn measured(curves: &[Curve], pages: u32, checks: u32) -> Measured {
     Measured::new(series, values)
 }
 
-/// What the notes say of a curve.
 fn noted(curve: &Curve) -> Option<Values> {
     let (want, table) = panel_and_name(&curve.name);
     let (_, last) = curve.points.last()?;

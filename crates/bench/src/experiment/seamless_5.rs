@@ -8,14 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
-use super::seamless_4::testbed::THREADS;
+use super::seamless_4::testbed::{THREADS, link_pages_per_second};
 use super::seamless_4::worker::Want;
-use crate::figure::{Measured, Series, Values, panel_and_name, values};
-use crate::harness::grid::Grid;
-use crate::harness::{Result, Run, Scale};
-use rackweave_base::Duration;
+use crate::figure::panel_and_name;
+use crate::harness::prelude::*;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
@@ -43,7 +40,6 @@ const SIZES: &[f64] = &[0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0];
 const SIZES_FULL: &[f64] = &[0.25, 0.5, 1.0, 1.5, 2.0, 4.0];
 const SIZES_QUICK: &[f64] = &[0.5, 1.0, 2.0, 4.0];
 
-/// The parameters of a sweep.
 #[derive(Clone, Copy)]
 struct SweepPlan {
     capacity: u32,
@@ -64,7 +60,6 @@ struct Curve {
     with: Vec<(f64, Seen)>,
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let plan = |part: u32, sizes, depths, counted| SweepPlan {
         capacity: PAPER_CAPACITY / part,
@@ -104,7 +99,6 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     Ok(measured(&curves, &plan))
 }
 
-/// Measures all depths with data of this size.
 fn measure(
     run: &mut Run<'_>,
     plan: &SweepPlan,
@@ -112,29 +106,19 @@ fn measure(
     (size, indexed): (f64, bool),
 ) -> Result<Vec<Seen>> {
     let held = (f64::from(plan.capacity) * size) as u32;
-    let indexed = if indexed {
-        u64::from(plan.capacity.min(held))
-    } else {
-        0
-    };
-    let deepest = plan
-        .depths
-        .iter()
-        .max()
-        .map_or(1, |most| most.div_ceil(THREADS.into()));
+    let indexed = u64::from(indexed) * u64::from(plan.capacity.min(held));
+    let looks = fallback == Fallback::Looked;
+    let most = plan.depths.iter().max();
+    let deepest = most.map_or(1, |most| most.div_ceil(THREADS.into()));
     let shape = Shape {
         depth: deepest as u16,
         held,
         cold: 0,
         // With separate lookups the switch has all entries; the lookups model that it has only
         // those of the first pages.
-        indexed: if fallback == Fallback::Looked {
-            held.into()
-        } else {
-            indexed
-        },
+        indexed: if looks { held.into() } else { indexed },
         capacity: held.max(plan.capacity),
-        looks_from: (fallback == Fallback::Looked).then_some(indexed),
+        looks_from: looks.then_some(indexed),
     };
     let mut rack = PageRack::new(run, shape)?;
     let counted = Duration::from_nanos((plan.counted / link_pages_per_second() * 1e9) as u64);
@@ -157,7 +141,6 @@ impl Curve {
         whole.map(|(_, seen)| seen)
     }
 
-    /// What the notes say of it.
     fn values(&self) -> Option<Values> {
         let (kind, depth) = panel_and_name(&self.name);
         let (without, whole) = (&self.without, self.whole()?);

@@ -16,19 +16,15 @@ mod actors;
 
 pub use actors::{UnitReport, part};
 
-use crate::harness::drive::{OrFailed, Testbed, Until, failed, nodes};
-use crate::harness::{Result, Run, Scale, shuffle};
+use crate::harness::prelude::*;
+use crate::harness::shuffle;
 use actors::{query_taker, scan_feeder};
-use core::cell::RefCell;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_controller::{FlowError, FlowShape, FlowSpec};
-use rackweave_rack::config::Role;
-use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_controller::{FlowShape, FlowSpec};
+use rackweave_rack::RunEnd;
 use rackweave_sim::{UnitModel, UnitWork};
 use rackweave_workload::tpch::{
     LineitemRow, Part, Q1Partial, QueryResult, ScaleFactor, lineitem_rows, reference,
 };
-use std::rc::Rc;
 
 /// Bytes of an encoded row of `lineitem`.
 pub const ROW: usize = LineitemRow::BYTES;
@@ -62,14 +58,10 @@ pub fn division(
     shape: FlowShape,
     from: &[NodeId],
     to: &[NodeId],
-) -> Result<FlowSpec, FlowError> {
-    let spec = rack
-        .flow(from, to)
-        .item_bytes(ITEM_SIZE)
-        .ring_bytes(RING_BYTES)
-        .shape(shape)
-        .spec()?;
+) -> Result<FlowSpec> {
+    let spec = flow_spec(rack, [from, to], ITEM_SIZE, RING_BYTES)?;
     Ok(FlowSpec {
+        shape,
         consumer_slots: RING_BYTES / ITEM_SIZE,
         batch_bytes: BATCH_BYTES,
         // As in the paper, rings are polled at a fixed interval, whether or not they are active.
@@ -90,7 +82,6 @@ pub fn heterogeneous_units(cores: u16) -> [UnitModel; 3] {
     ]
 }
 
-/// The result of a query.
 pub struct Outcome {
     /// When the last unit had aggregated its last row, in seconds of virtual time.
     pub seconds: f64,
@@ -108,7 +99,6 @@ pub struct Outcome {
     pub storage_communication: Duration,
     /// Packets that full queues dropped.
     pub drops: u64,
-    /// The scale factor.
     pub scale_factor: f64,
 }
 
@@ -144,7 +134,6 @@ impl Table {
         Self::new(scale.pick(0.2, 0.5))
     }
 
-    /// The table of a scale factor.
     pub fn new(factor: f64) -> Result<Self> {
         let scale = ScaleFactor::new(factor).or_failed("the table")?;
         let mut rows = Vec::new();
@@ -163,7 +152,6 @@ impl Table {
         self.rows.len() as u64
     }
 
-    /// The number of rows.
     fn count(&self) -> usize {
         self.rows.len() / ROW
     }

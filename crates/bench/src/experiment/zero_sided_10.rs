@@ -2,11 +2,7 @@
 //! polls the rings and where doorbells notify it.
 
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
-use crate::figure::{Measured, Series, Values, values};
-use crate::harness::grid::{Curve, Grid};
-use crate::harness::tally::Span;
-use crate::harness::{Result, Run, Scale};
-use rackweave_base::Duration;
+use crate::harness::prelude::*;
 
 const SIZES: [(u32, &str); 2] = [(64, "64 B items"), (1024, "1 KiB items")];
 
@@ -57,7 +53,6 @@ fn span(scale: Scale, micros: u64, rate: f64) -> Span {
     )
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let rates = run.scale.pick(RATES_QUICK, RATES);
     let rows = SIZES

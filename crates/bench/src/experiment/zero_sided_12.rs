@@ -5,10 +5,7 @@
 
 use super::replication::{self, ITEM_BYTES, RING_BYTES, ReplicationPlan};
 use crate::baseline::two_sided::{self, Fanout};
-use crate::figure::{Measured, Values, values};
-use crate::harness::grid::{self, Curve, Grid};
-use crate::harness::{ExperimentError, Result, Run};
-use rackweave_sim::CpuReport;
+use crate::harness::prelude::*;
 
 /// Maximum number of consumers.
 const CONSUMERS_MAX: u32 = 4;
@@ -17,7 +14,6 @@ const CONSUMERS_MAX: u32 = 4;
 /// streams 11.4 GB/s by the model of the testbed's CPU, less than a link carries.
 const CORES: u32 = 2;
 
-/// The replicating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
@@ -36,7 +32,6 @@ const fn two_sided(fanout: Fanout, ordered: bool) -> System {
     System::TwoSided { fanout, ordered }
 }
 
-/// The result of one run.
 struct Point {
     /// Bytes per second of the slowest consumer and of the fastest.
     slowest: f64,
@@ -45,7 +40,6 @@ struct Point {
     communication: [f64; 2],
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
     let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;

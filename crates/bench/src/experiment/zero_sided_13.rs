@@ -6,9 +6,7 @@
 
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
-use crate::figure::{Measured, Series, values};
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Instant};
+use crate::harness::prelude::*;
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
 
@@ -22,7 +20,6 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 /// Slices of a phase in the plot.
 const SLICES: u64 = 6;
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;

@@ -4,9 +4,7 @@
 
 use super::replication::{self, ITEM_BYTES, ReplicationPlan};
 use crate::baseline::two_sided::log::Outcome;
-use crate::figure::{Measured, Series, values};
-use crate::harness::grid::{self, Grid};
-use crate::harness::{ExperimentError, Result, Run, Scale};
+use crate::harness::prelude::*;
 
 /// Maximum number of producers, and the number of consumers.
 const PRODUCERS_MAX: u32 = 4;
@@ -22,7 +20,6 @@ const LARGE_ITEM: u32 = 512 << 10;
 /// Items of a ring.
 const RING_ITEMS: u32 = 32;
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
     let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];

@@ -4,20 +4,10 @@
 //! nodes, four buffers each, which join them as they arrive. Either the switch takes the tuples out
 //! of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
-use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
-use crate::baseline::cpu_shuffle;
-use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
+use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven_ends, flow_ends};
 use crate::baseline::join::{JoinLedger, Joined, TUPLE_BYTES, Tables, joiner, scanner};
-use crate::figure::{Measured, values};
-use crate::harness::drive::Testbed;
-use crate::harness::grid::{self, Grid};
+use crate::harness::prelude::*;
 use crate::harness::shuffle::{self, FlowShape, Seen};
-use crate::harness::{Result, Run};
-use core::cell::RefCell;
-use rackweave_base::NodeId;
-use rackweave_endpoint::flow::Partitioner;
-use rackweave_rack::Flow;
-use std::rc::Rc;
 
 /// The paper's tables.
 const BUILD_TUPLES: u64 = 10_000_000;
@@ -35,20 +25,15 @@ const BUILD_FLOW: FlowShape = FlowShape {
     ..FLOW
 };
 
-/// What moves the bytes, and with how many cores of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum System {
-    ZeroSided,
-    CpuDriven { cores: usize },
-}
+/// The cores of a node that shuffle, and whether they also drive the shuffle.
+type System = (usize, bool);
 
 const SYSTEMS: [(System, &str); 3] = [
-    (System::ZeroSided, "zero-sided, 4 cores"),
-    (System::CpuDriven { cores: 4 }, "CPU-driven, 4 cores"),
-    (System::CpuDriven { cores: 8 }, "CPU-driven, 8 cores"),
+    ((4, false), "zero-sided, 4 cores"),
+    ((4, true), "CPU-driven, 4 cores"),
+    ((8, true), "CPU-driven, 8 cores"),
 ];
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {
@@ -83,25 +68,21 @@ fn measure(
 ) -> Result<Seen> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let ledger = Rc::new(RefCell::new(JoinLedger::default()));
-    let cores = match system {
-        System::ZeroSided => 4,
-        System::CpuDriven { cores } => cores,
-    };
+    let (cores, is_cpu_driven) = system;
     let producers = shuffle::threads(nodes, cores);
     let consumers = shuffle::threads(nodes, JOINERS);
+    let threads = [&producers[..], &consumers];
     // The flows must be kept for the whole run.
-    let (_flows, outlets, inlets) = ends(&mut rack, system, &producers, &consumers)?;
+    let (_flows, outlets, inlets) = match is_cpu_driven {
+        true => cpu_driven_ends(&mut rack, threads, TUPLE_BYTES)?,
+        false => flow_ends(&mut rack, threads, &[BUILD_FLOW, FLOW], TUPLE_BYTES)?,
+    };
     for (own, (outlet, &node)) in outlets.into_iter().zip(&producers).enumerate() {
         rack.spawn(node, scanner(tables, outlet, (own, producers.len())));
     }
     for (own, (inlet, &node)) in inlets.into_iter().zip(&consumers).enumerate() {
-        let joiner = joiner(
-            inlet,
-            (own, consumers.len()),
-            JOINERS as u64,
-            ledger.clone(),
-        );
-        rack.spawn(node, joiner);
+        let own = (own, consumers.len());
+        rack.spawn(node, joiner(inlet, own, JOINERS as u64, ledger.clone()));
     }
     let start = rack.now();
     shuffle::finish(run, &mut rack)?;
@@ -113,47 +94,6 @@ fn measure(
         rate: (tables.build + tables.probe) as f64 / time / 1e6,
         traffic: shuffle::traffic(&rack),
     })
-}
-
-/// The flows, if there are any, and the ends of all producers and consumers.
-type Made = (Vec<Flow>, Vec<Box<dyn Outlet>>, Vec<Box<dyn Inlet>>);
-
-fn ends(
-    rack: &mut Testbed,
-    system: System,
-    producers: &[NodeId],
-    consumers: &[NodeId],
-) -> Result<Made> {
-    let (mut flows, mut outlets, mut inlets): Made = Default::default();
-    if let System::CpuDriven { .. } = system {
-        let shape = cpu_driven(TUPLE_BYTES);
-        let (senders, receivers) = cpu_shuffle::mesh(rack, producers, consumers, shape)?;
-        for sender in senders {
-            outlets.push(Box::new(sender));
-        }
-        for receiver in receivers {
-            inlets.push(Box::new(receiver));
-        }
-        return Ok((flows, outlets, inlets));
-    }
-    for shape in [BUILD_FLOW, FLOW] {
-        flows.push(shuffle::flow(rack, producers, consumers, shape)?);
-    }
-    for own in 0..producers.len() {
-        let phases = flows.iter().map(|flow| {
-            let producers = flow.take_producers(own)?;
-            Ok(Partitioner::new(producers, TUPLE_BYTES))
-        });
-        let phases = phases.collect::<Result<_>>()?;
-        let item = FLOW.item_bytes as usize;
-        outlets.push(Box::new(FlowOutlet::new(phases, TUPLE_BYTES, item)));
-    }
-    for own in 0..consumers.len() {
-        let phases = flows.iter().map(|flow| flow.take_consumer(own));
-        let phases = phases.collect::<Result<_, _>>()?;
-        inlets.push(Box::new(FlowInlet::new(phases, TUPLE_BYTES)));
-    }
-    Ok((flows, outlets, inlets))
 }
 
 #[cfg(test)]

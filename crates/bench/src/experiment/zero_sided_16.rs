@@ -8,9 +8,7 @@ use super::units::{
     CPU_UNIT_CORES, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, ROW, STORAGE_NODES, Table,
     heterogeneous_units as units, query,
 };
-use crate::figure::{Measured, Series, Values, values};
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Instant};
+use crate::harness::prelude::*;
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
 
@@ -27,7 +25,6 @@ const SLICES: u64 = 24;
 /// Cores of the CPU as a unit in the other configurations.
 const OTHER_CORES: [u16; 2] = [1, 2];
 
-/// The same query, divided in both ways.
 struct Pair {
     fixed: Outcome,
     balanced: Outcome,
@@ -57,7 +54,6 @@ impl Pair {
     }
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let table = Table::for_scale(run.scale)?;
     let of_cores = |cores: u16| {

@@ -1,19 +1,19 @@
-//! Figure 6 of zero-sided RDMA: 1:1 transfers between GPUs, by the switch and by CPU cores, by the
-//! number of flows, for three sizes of items.
+//! Figures 6 and 7 of zero-sided RDMA: 1:1 transfers between GPUs, by the switch and by CPU cores,
+//! by the number of flows, for three sizes of items; and adaptive batching.
 //!
 //! The paper moves one item at a time here: batching has its own figure (7), and its CPU cores post
 //! a transfer for each item. So the first three curves do the same. The other two batch, on both
 //! sides: flows with four transfers in flight, and one core that posts neighbouring items at once.
+//!
+//! In figure 7 a flow of the paper has one transfer in flight; the second panel has four, the
+//! default of a simulated rack.
 
-use crate::baseline::one_sided::{self, Driving, Words};
-use crate::figure::{Measured, values};
-use crate::harness::grid::{self, Curve, Grid};
+use crate::baseline::one_sided::{self, Words};
 use crate::harness::one_to_one::{self, Flows};
-use crate::harness::{Result, Run};
-use rackweave_base::Duration;
+use crate::harness::prelude::*;
 
 const KIB: u32 = 1 << 10;
-pub(super) const MIB: u32 = 1 << 20;
+const MIB: u32 = 1 << 20;
 
 /// Bytes of one batch, where batching is on: figure 7 shows that no more is needed.
 const BATCH: u32 = 128 * KIB;
@@ -44,7 +44,7 @@ const MOVERS: [(Mover, &str); 5] = [
 ];
 
 /// Sizes of items, and their names.
-pub(super) const SIZES: [(u32, &str); 3] = [
+const SIZES: [(u32, &str); 3] = [
     (4 * KIB, "4 KiB items"),
     (64 * KIB, "64 KiB items"),
     (MIB, "1 MiB items"),
@@ -74,12 +74,11 @@ impl Mover {
         let span = flows.span(least, rounds);
         match self.cores {
             None => one_to_one::zero_sided(run, flows, span),
-            Some(cores) => one_sided::run(run, flows, Driving { cores, words }, span),
+            Some(cores) => one_sided::run(run, flows, (cores, words), span),
         }
     }
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let counts: &[u32] = run.scale.pick(&[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
     let millis = Duration::from_millis;
@@ -123,6 +122,70 @@ fn measured(curves: &Curves, most: u32, in_host: f64) -> Measured {
         scaling: at(0, 4) / 4.0 / at(0, 1),
         four_cores: four / switch,
         one_share: one / switch,
+    };
+    let series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
+    Measured::new(series, values)
+}
+
+/// Transfers of a flow in flight in figure 7, and the name of the panel.
+const TRANSFERS: [(u8, &str); 2] = [
+    (1, "one transfer at a time, as in the paper"),
+    (4, "four transfers at a time, our default"),
+];
+
+/// The paper's advice: batches no larger than this saturate the network with one flow.
+const ADVISED: u32 = 4 * MIB;
+
+/// Measures figure 7: adaptive batching, of one flow by the maximum bytes of one transfer.
+pub fn run_batching(run: &mut Run<'_>) -> Result<Measured> {
+    // Batches grow by this factor, from one item to twice the advised size.
+    let millis = Duration::from_millis;
+    let (factor, least, rounds) = run.scale.pick((16, millis(1), 6), (2, millis(5), 12));
+    let batches = |item: u32| -> Vec<u32> {
+        let mut batches = vec![item];
+        while batches.last().is_some_and(|&last| last < 2 * ADVISED) {
+            let last = batches[batches.len() - 1];
+            // Every series of sizes includes the advised one.
+            let next = last.saturating_mul(factor).min(ADVISED);
+            batches.push(if last < ADVISED { next } else { 2 * ADVISED });
+        }
+        batches
+    };
+    let rows = TRANSFERS.into_iter().flat_map(|(transfers, panel)| {
+        SIZES.map(|(item_size, name)| {
+            let name = format!("{panel} | {name}");
+            (name, (transfers, item_size), batches(item_size))
+        })
+    });
+    let measure = |run: &mut Run<'_>, (transfers, item_size), batch_bytes| {
+        let flows = Flows {
+            count: 1,
+            item_size,
+            batch_bytes,
+            transfers,
+        };
+        one_to_one::zero_sided(run, flows, flows.span(least, rounds))
+    };
+    let curves = Grid::of_rows(rows).measure(run, measure)?;
+    Ok(batched(&curves))
+}
+
+fn batched(curves: &[Curve<(u8, u32), u32, f64>]) -> Measured {
+    let line_rate = one_to_one::line_rate() / 1e9;
+    let at = |curve: usize, batch| curves[curve].value(batch, |goodput| goodput / 1e9);
+    let panel = TRANSFERS.into_iter().enumerate().map(|(panel, (_, name))| {
+        let share = at(panel * SIZES.len(), ADVISED) / line_rate;
+        values! { name, share }
+    });
+    let gain = |(curve, (size, name)): (usize, (u32, &str))| {
+        format!("{:.2} for {name}", at(curve, ADVISED) / at(curve, size))
+    };
+    let gains: Vec<String> = SIZES.into_iter().enumerate().map(gain).collect();
+    let values = values! {
+        line_rate,
+        panel: panel.collect::<Vec<Values>>(),
+        gains: gains.join(", "),
+        large: at(SIZES.len() - 1, MIB) / line_rate,
     };
     let series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
     Measured::new(series, values)

@@ -6,18 +6,8 @@
 use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
-use crate::figure::{Measured, Values, values};
-use crate::harness::drive::{Program, Testbed, Turn};
-use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::prelude::*;
 use crate::harness::shuffle::{self, FlowShape, Seen};
-use crate::harness::{Result, Run};
-use core::cell::RefCell;
-use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::Flow;
-use rackweave_sim::devices;
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
 
 /// Kernels of a node. Source: section 7.1.
 const KERNELS: usize = 2;
@@ -36,7 +26,6 @@ const FLOW: FlowShape = FlowShape {
     transfers: 2,
 };
 
-/// What moves the items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
@@ -48,7 +37,6 @@ const SYSTEMS: [(System, &str); 2] = [
     (System::Put, "put (like NVSHMEM)"),
 ];
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {

@@ -7,18 +7,12 @@
 
 use crate::baseline::collective;
 use crate::baseline::cpu_shuffle::{self, Shape};
-use crate::baseline::ends::{Ends, FlowInlet, FlowOutlet};
+use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, worker};
-use crate::figure::{Measured, Values, values};
-use crate::harness::drive::Testbed;
-use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::prelude::*;
 use crate::harness::shuffle::{self, FlowShape, Seen};
-use crate::harness::{Result, Run};
-use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
-use rackweave_rack::Flow;
-use std::rc::Rc;
 
 /// Nodes, and workers of a node.
 const NODES: usize = 4;
@@ -46,16 +40,6 @@ pub(super) const FLOW: FlowShape = FlowShape {
     batch_bytes: 64 << 10,
     transfers: 4,
 };
-
-/// Rings of the CPU-driven shuffle.
-pub(super) fn cpu_driven(tuple_size: usize) -> Shape {
-    Shape {
-        segment_bytes: SEGMENT_BYTES,
-        segments: SEGMENTS,
-        source_segments: SEGMENTS / 4,
-        tuple_size,
-    }
-}
 
 /// What moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +96,7 @@ fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> 
     })
 }
 
-/// The flows must be kept for the whole run.
+/// Starts the workers. The flows must be kept for the whole run.
 fn spawn(
     rack: &mut Testbed,
     system: System,
@@ -121,28 +105,10 @@ fn spawn(
     ledger: &Rc<RefCell<Ledger>>,
 ) -> Result<Vec<Flow>> {
     let workers = shuffle::threads(NODES, WORKERS);
-    let (mut flows, mut ends): (Vec<Flow>, Vec<Ends>) = (Vec::new(), Vec::new());
-    match system {
-        System::ZeroSided => {
-            let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
-            for own in 0..workers.len() {
-                let producers = flow.take_producers(own)?;
-                let consumer = flow.take_consumer(own)?;
-                let partitioner = Partitioner::new(producers, tuple_size);
-                let item = FLOW.item_bytes as usize;
-                let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);
-                let inlet = FlowInlet::new(vec![consumer], tuple_size);
-                ends.push((Box::new(outlet), Box::new(inlet)));
-            }
-            flows.push(flow);
-        }
-        System::CpuDriven => {
-            let shape = cpu_driven(tuple_size);
-            let (senders, receivers) = cpu_shuffle::mesh(rack, &workers, &workers, shape)?;
-            for (sender, receiver) in senders.into_iter().zip(receivers) {
-                ends.push((Box::new(sender), Box::new(receiver)));
-            }
-        }
+    let all = [&workers[..]; 2];
+    let (flows, outlets, inlets) = match system {
+        System::ZeroSided => flow_ends(rack, all, &[FLOW], tuple_size)?,
+        System::CpuDriven => cpu_driven_ends(rack, all, tuple_size)?,
         System::Collective => {
             let plan = collective::CollectivePlan {
                 buffer_bytes: BUFFER_BYTES,
@@ -150,15 +116,68 @@ fn spawn(
                 tuples,
             };
             collective::spawn(rack, &workers, plan, ledger)?;
+            return Ok(Vec::new());
         }
-    }
-    for (own, ends) in ends.into_iter().enumerate() {
-        let all = workers.len();
-        let production = Production::share(tuples, own, all, tuple_size);
-        let worker = worker(production, ends, (own, all), ledger.clone());
+    };
+    for (own, ends) in outlets.into_iter().zip(inlets).enumerate() {
+        let count = workers.len();
+        let production = Production::share(tuples, own, count, tuple_size);
+        let worker = worker(production, ends, (own, count), ledger.clone());
         rack.spawn(workers[own], worker);
     }
     Ok(flows)
+}
+
+/// The flows, if there are any, and the ends of all producers and of all consumers.
+type Made = (Vec<Flow>, Vec<Box<dyn Outlet>>, Vec<Box<dyn Inlet>>);
+
+/// Ends of a flow for each phase of a shuffle. The flows must be kept for the whole run.
+pub(super) fn flow_ends(
+    rack: &mut Testbed,
+    [producers, consumers]: [&[NodeId]; 2],
+    phases: &[FlowShape],
+    tuple_size: usize,
+) -> Result<Made> {
+    let (mut flows, mut outlets, mut inlets): Made = Default::default();
+    for &shape in phases {
+        flows.push(shuffle::flow(rack, producers, consumers, shape)?);
+    }
+    for own in 0..producers.len() {
+        let phases = flows.iter().map(|flow| {
+            let producers = flow.take_producers(own)?;
+            Ok(Partitioner::new(producers, tuple_size))
+        });
+        let (phases, item) = (phases.collect::<Result<_>>()?, FLOW.item_bytes as usize);
+        outlets.push(Box::new(FlowOutlet::new(phases, tuple_size, item)));
+    }
+    for own in 0..consumers.len() {
+        let phases = flows.iter().map(|flow| flow.take_consumer(own));
+        let phases = phases.collect::<Result<_, _>>()?;
+        inlets.push(Box::new(FlowInlet::new(phases, tuple_size)));
+    }
+    Ok((flows, outlets, inlets))
+}
+
+/// Ends of the CPU-driven shuffle.
+pub(super) fn cpu_driven_ends(
+    rack: &mut Testbed,
+    [producers, consumers]: [&[NodeId]; 2],
+    tuple_size: usize,
+) -> Result<Made> {
+    let shape = Shape {
+        segment_bytes: SEGMENT_BYTES,
+        segments: SEGMENTS,
+        source_segments: SEGMENTS / 4,
+        tuple_size,
+    };
+    let (senders, receivers) = cpu_shuffle::mesh(rack, producers, consumers, shape)?;
+    let outlets = senders
+        .into_iter()
+        .map(|end| Box::new(end) as Box<dyn Outlet>);
+    let inlets = receivers
+        .into_iter()
+        .map(|end| Box::new(end) as Box<dyn Inlet>);
+    Ok((Vec::new(), outlets.collect(), inlets.collect()))
 }
 
 #[cfg(test)]

@@ -3,19 +3,10 @@
 //! 1:1 flows of one transfer at a time between four nodes, all active at once, in a switch whose
 //! programs fit the first Tofino. Every item is checked.
 
-use crate::figure::{Measured, values};
-use crate::harness::drive::{Program, Testbed, Turn, Until, nodes};
-use crate::harness::grid::{self, Grid};
-use crate::harness::{ExperimentError, Result, Run};
+use crate::harness::prelude::*;
 use core::cell::Cell;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::config::{BudgetName, Role};
 use rackweave_rack::testing::SimulatedMachines;
-use rackweave_rack::{Flow, RackConfig};
 use rackweave_sim::checkers::stamp;
-use rackweave_sim::world::{Context, Step};
-use std::rc::Rc;
 
 const NODES: u16 = 4;
 const ITEM_BYTES: u32 = 1024;
@@ -126,12 +117,9 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
         let (from, to) = (NodeId(at % NODES), NodeId((at + 1) % NODES));
-        let flow = rack
-            .flow([from], [to])
-            .item_bytes(ITEM_BYTES)
-            .ring_bytes(RING_SLOTS * ITEM_BYTES)
-            .build()?;
-        made.push((from, to, flow));
+        let bytes = RING_SLOTS * ITEM_BYTES;
+        let spec = flow_spec(&rack, [&[from], &[to]], ITEM_BYTES, bytes)?;
+        made.push((from, to, rack.create_flow(spec)?));
     }
     let counts = Rc::new(Cell::new([0, 0]));
     for node in (0..NODES).map(NodeId) {
@@ -159,7 +147,6 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
-/// Measures the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let all = [1, 10, 100, 500, 1000, 1500];
     let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));

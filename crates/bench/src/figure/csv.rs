@@ -1,7 +1,7 @@
-//! Curves as comma-separated values (RFC 4180): x, then a column per curve; the first row has names
-//! and units.
+//! Comma-separated values (RFC 4180), whose first row has names and units: curves (x, then a column
+//! per curve), and all claims.
 
-use super::{Figure, number};
+use super::{Figure, number, ratio};
 
 impl Figure {
     /// The curves as CSV. A curve without a point at some x has an empty cell there.
@@ -23,8 +23,29 @@ impl Figure {
     }
 }
 
+/// All claims as CSV: what | unit | paper | ours | ratio | source.
+pub fn claims_csv(figures: &[Figure]) -> String {
+    let head = [
+        "figure", "claim", "unit", "paper", "ours", "ratio", "source",
+    ];
+    let rows = figures.iter().flat_map(|figure| {
+        figure.claims.iter().map(|claim| {
+            vec![
+                figure.name.clone(),
+                claim.what.clone(),
+                claim.unit.clone(),
+                number(claim.paper),
+                number(claim.ours),
+                ratio(claim),
+                claim.source.clone(),
+            ]
+        })
+    });
+    text(std::iter::once(head.map(str::to_owned).into()).chain(rows))
+}
+
 /// Rows of equal length as text.
-pub(super) fn text(rows: impl Iterator<Item = Vec<String>>) -> String {
+fn text(rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut csv = csv::Writer::from_writer(Vec::new());
     for row in rows {
         csv.write_record(row)

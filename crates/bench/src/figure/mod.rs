@@ -1,16 +1,14 @@
 //! A figure: curves, claims and notes, and its output formats.
 //!
-//! `text` makes it of what was measured and of what its table says. `csv` writes the curves for
-//! programs, `svg` draws them, `claims` has the paper's claims beside our results.
-//! [`crate::report`] puts everything into one page.
+//! `text` makes it of what was measured and of what its table says. `csv` writes the curves and the
+//! claims for programs, `svg` draws the curves. [`crate::report`] puts everything into one page.
 
-mod claims;
 mod csv;
 mod svg;
 mod text;
 mod values;
 
-pub use claims::{claims_csv, ratio, short};
+pub use csv::claims_csv;
 pub(crate) use text::{FigureText, Measured, Texts, read};
 pub(crate) use values::{Values, values};
 
@@ -191,6 +189,32 @@ fn number(value: f64) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
+    }
+}
+
+/// A value with three significant digits and its unit.
+pub fn short(value: f64, unit: &str) -> String {
+    let text = if value == 0.0 || !value.is_finite() {
+        format!("{value}")
+    } else {
+        let digits = value.abs().log10().floor() as i32 + 1;
+        format!("{value:.*}", (3 - digits).clamp(0, 9) as usize)
+    };
+    match unit {
+        "" => text,
+        unit => format!("{text} {unit}"),
+    }
+}
+
+/// The ratio with two or three digits; a dash if it cannot be divided by the paper's value.
+pub fn ratio(claim: &Claim) -> String {
+    let ratio = claim.ratio();
+    match ratio.abs() {
+        size if !size.is_finite() => "-".to_owned(),
+        size if size >= 100.0 => format!("{ratio:.0}"),
+        size if size >= 10.0 => format!("{ratio:.1}"),
+        size if size >= 0.1 || size == 0.0 => format!("{ratio:.2}"),
+        _ => short(ratio, "").trim_end_matches('0').to_owned(),
     }
 }
 

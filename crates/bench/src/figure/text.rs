@@ -6,6 +6,9 @@
 //! claim, a note or a value of the paper is repeated for every row of that list, whose values come
 //! first; neighbouring claims of one list follow each other row by row. What a row leaves out makes
 //! no claim, if that is `optional`. The claims and notes of the tables in `shared` come last.
+//!
+//! Files are a part of the program: one that is not well formed, or names a value that was not
+//! measured or a text that there is not, is a bug and panics.
 
 use super::values::Values;
 use super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
@@ -13,7 +16,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// A number, or the name of a measured value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Quantity {
@@ -21,7 +23,6 @@ enum Quantity {
     Name(String),
 }
 
-/// A claim of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClaimText {
@@ -66,7 +67,6 @@ pub struct FigureText {
     pub about: String,
     /// Its place among the experiments that take longest, from 1.
     pub slow: Option<u32>,
-    /// Its title.
     pub title: String,
     /// The part of the paper that makes the claims.
     source: String,
@@ -84,7 +84,6 @@ pub struct FigureText {
     sweep: toml::Table,
 }
 
-/// What an experiment has measured.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     /// The curves.
@@ -93,13 +92,9 @@ pub struct Measured {
     pub values: Values,
 }
 
-/// Texts by the names of their tables.
 pub type Texts = BTreeMap<String, FigureText>;
 
 /// Reads the tables of files, which are given by name and content.
-///
-/// # Panics
-/// If a file is not well formed: it is a part of the program.
 pub fn read(files: &[(&str, &str)]) -> Texts {
     let tables = files.iter().flat_map(|(path, text)| {
         let tables: Result<Texts, _> = toml::from_str(text);
@@ -110,18 +105,12 @@ pub fn read(files: &[(&str, &str)]) -> Texts {
 
 impl FigureText {
     /// What the experiment varies.
-    ///
-    /// # Panics
-    /// If it has another form: it is a part of the program.
     pub fn sweep<T: DeserializeOwned>(&self) -> T {
         let sweep = self.sweep.clone().try_into();
         sweep.unwrap_or_else(|error| panic!("what {} varies: {error}", self.title))
     }
 
     /// The figure `name` of a run with this seed; `texts` has the shared ones.
-    ///
-    /// # Panics
-    /// If the text names a value that was not measured, or a text that there is not.
     pub fn figure(&self, name: &str, seed: u64, measured: Measured, texts: &Texts) -> Figure {
         let values = &measured.values;
         let shared = self.shared.iter().map(|name| &texts[name]);
@@ -139,9 +128,6 @@ impl FigureText {
     }
 
     /// Title, axes and curves alone.
-    ///
-    /// # Panics
-    /// As [`Self::figure`].
     pub fn axes(&self, name: &str, seed: u64, measured: Measured) -> Figure {
         let all = &measured.values;
         let axis = |axis: &Axis| Axis {

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use toml::{Table, Value};
 
-/// Values by their names.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Values(Table);
 
@@ -29,9 +28,6 @@ impl Values {
 
     /// The values of each row of a list, and those of the whole figure that the row has none of the
     /// same name for; without a list those of the whole figure.
-    ///
-    /// # Panics
-    /// If there is no such list.
     pub fn rows(&self, each: Option<&str>) -> Vec<Self> {
         let Some(name) = each else {
             return vec![self.clone()];
@@ -48,7 +44,6 @@ impl Values {
         rows.map(with_all).collect()
     }
 
-    /// A value, if there is one.
     pub fn find(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -59,9 +54,6 @@ impl Values {
     }
 
     /// A value that is a number.
-    ///
-    /// # Panics
-    /// If there is none.
     pub fn number(&self, name: &str) -> f64 {
         match self.get(name) {
             Value::Float(number) => *number,
@@ -71,9 +63,6 @@ impl Values {
     }
 
     /// A text, with values in place of their names.
-    ///
-    /// # Panics
-    /// If a value is missing, or a name is not closed.
     pub fn text(&self, text: &str) -> String {
         let mut written = String::with_capacity(text.len());
         let mut rest = text;

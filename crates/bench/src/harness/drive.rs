@@ -5,8 +5,9 @@ use super::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use core::ops::{Deref, DerefMut};
 use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::FlowSpec;
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Rack, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step, WorldConfig};
 use std::rc::Rc;
 
@@ -21,9 +22,6 @@ pub fn failed(what: &str, error: impl core::fmt::Display) -> ExperimentError {
 /// Results that should not be errors.
 pub trait OrFailed<T> {
     /// The value; or an error that says what failed.
-    ///
-    /// # Errors
-    /// If there is no value.
     fn or_failed(self, what: &str) -> Result<T>;
 }
 
@@ -42,9 +40,6 @@ pub type Turn = Result<Step, Failure>;
 /// A program of a simulated core: a value with its state, or a closure that has captured it.
 pub trait Program {
     /// Executes one step.
-    ///
-    /// # Errors
-    /// What is wrong.
     fn turn(&mut self, context: &mut Context<'_>) -> Turn;
 }
 
@@ -104,8 +99,18 @@ pub fn nodes(name: &str, role: Role, count: usize) -> impl Iterator<Item = NodeC
     (0..count).map(move |at| NodeConfig::new(format!("{name}{at}"), role))
 }
 
+/// The settings of a flow between some nodes, of items and rings of this many bytes.
+pub fn flow_spec(
+    rack: &Rack,
+    [producers, consumers]: [&[NodeId]; 2],
+    item_bytes: u32,
+    ring_bytes: u32,
+) -> Result<FlowSpec> {
+    let flow = rack.flow(producers, consumers).item_bytes(item_bytes);
+    Ok(flow.ring_bytes(ring_bytes).spec()?)
+}
+
 impl Testbed {
-    /// A rack of this configuration.
     pub fn new(config: &RackConfig) -> Result<Self> {
         Self::with_models(config, |_| {})
     }
@@ -123,7 +128,6 @@ impl Testbed {
         Box::new(ProgramActor { program, failure })
     }
 
-    /// Starts a program on a node.
     pub fn spawn(&mut self, node: NodeId, program: impl Program + 'static) {
         let actor = self.actor(program);
         self.rack.spawn(node, actor);
@@ -154,9 +158,6 @@ impl Testbed {
     }
 
     /// The same up to the next control event, which is returned.
-    ///
-    /// # Errors
-    /// As for [`Self::drive`].
     pub fn drive_to_control(&mut self, run: &mut Run<'_>, until: Until) -> Result<RunEnd> {
         let start = self.now();
         let (end, is_limit) = match until {

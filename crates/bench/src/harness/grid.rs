@@ -13,9 +13,7 @@ pub struct Grid<K, P>(Vec<(String, K, Vec<P>)>);
 pub struct Curve<K, P, T> {
     /// Its name in the legend, prefixed by its panel if it has one.
     pub name: String,
-    /// The system.
     pub of: K,
-    /// The measurement at each point.
     pub points: Vec<(P, T)>,
 }
 

@@ -29,9 +29,6 @@ pub struct Outbox(Vec<(Qpn, WorkRequest)>);
 
 impl Outbox {
     /// Ends the turn.
-    ///
-    /// # Errors
-    /// If a queue pair does not accept what was posted to it.
     pub fn flush(&mut self, verbs: &mut dyn Verbs) -> Result<(), String> {
         for (qpn, request) in self.0.drain(..) {
             let posted = verbs.post_send(qpn, request);
@@ -135,60 +132,38 @@ impl Toll for CpuModel {
     }
 }
 
-impl<T: Toll> Verbs for Metered<'_, T> {
-    fn create_pd(&mut self) -> PdId {
-        self.verbs.create_pd()
-    }
+/// Verbs that cost nothing.
+macro_rules! forwarded {
+    ($(fn $name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&mut self $(, $argument: $type)*) $(-> $result)? {
+            self.verbs.$name($($argument),*)
+        })*
+    };
+}
 
-    fn register(
-        &mut self,
-        pd: PdId,
-        block: Block,
-        access: Access,
-    ) -> Result<Region, RegisterError> {
-        self.verbs.register(pd, block, access)
+impl<T: Toll> Verbs for Metered<'_, T> {
+    forwarded! {
+        fn create_pd(&mut self) -> PdId;
+        fn register(
+            &mut self, pd: PdId, block: Block, access: Access
+        ) -> Result<Region, RegisterError>;
+        fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError>;
+        fn destroy_cq(&mut self, cq: CqId) -> Result<(), CqError>;
+        fn create_qp(
+            &mut self, pd: PdId, send_cq: CqId, receive_cq: CqId, capabilities: QpCapabilities
+        ) -> Result<Qpn, QpError>;
+        fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError>;
+        fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError>;
+        fn read_by_reference(&mut self, qpn: Qpn);
+        fn keep_to_switch(&mut self, qpn: Qpn);
     }
 
     fn deregister(&mut self, region: &Region) -> bool {
         self.verbs.deregister(region)
     }
 
-    fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError> {
-        self.verbs.create_cq(capacity)
-    }
-
-    fn destroy_cq(&mut self, cq: CqId) -> Result<(), CqError> {
-        self.verbs.destroy_cq(cq)
-    }
-
-    fn create_qp(
-        &mut self,
-        pd: PdId,
-        send_cq: CqId,
-        receive_cq: CqId,
-        capabilities: QpCapabilities,
-    ) -> Result<Qpn, QpError> {
-        self.verbs.create_qp(pd, send_cq, receive_cq, capabilities)
-    }
-
-    fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
-        self.verbs.modify_qp(qpn, modify)
-    }
-
     fn qp_state(&self, qpn: Qpn) -> Option<QpState> {
         self.verbs.qp_state(qpn)
-    }
-
-    fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
-        self.verbs.destroy_qp(qpn)
-    }
-
-    fn read_by_reference(&mut self, qpn: Qpn) {
-        self.verbs.read_by_reference(qpn);
-    }
-
-    fn keep_to_switch(&mut self, qpn: Qpn) {
-        self.verbs.keep_to_switch(qpn);
     }
 
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {

@@ -10,6 +10,7 @@ pub(crate) mod drive;
 pub(crate) mod grid;
 pub(crate) mod metered;
 pub(crate) mod one_to_one;
+pub(crate) mod prelude;
 pub(crate) mod shuffle;
 pub(crate) mod tally;
 pub(crate) mod work;

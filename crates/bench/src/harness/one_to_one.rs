@@ -3,14 +3,8 @@
 //! A GPU's kernels are one program per node that takes no time: it fills every slot as soon as it
 //! is free and frees every item as soon as it arrives.
 
-use super::drive::{Program, Testbed, Turn};
-use super::tally::{Shared, Span, Tally};
-use super::{Result, Run};
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::RackConfig;
+use super::prelude::*;
 use rackweave_sim::LinkModel;
-use rackweave_sim::world::{Context, Step};
 
 /// The producers' node and the consumers' node.
 pub const ENDS: (NodeId, NodeId) = (NodeId(0), NodeId(1));
@@ -24,10 +18,8 @@ const RING_BYTES: u32 = 1 << 20;
 /// Minimum number of items, and of batches, that a ring holds.
 const RING_ITEMS: u32 = 8;
 
-/// Several flows between the two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flows {
-    /// The number of flows.
     pub count: u32,
     /// Bytes of an item.
     pub item_size: u32,
@@ -86,11 +78,8 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
     let tally = Tally::new(Instant::ZERO, span);
     let (mut made, mut sources, mut sinks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..flows.count {
-        let mut spec = rack
-            .flow(&[ENDS.0], &[ENDS.1])
-            .item_bytes(flows.item_size)
-            .ring_bytes(flows.ring_bytes())
-            .spec()?;
+        let ends = [&[ENDS.0][..], &[ENDS.1]];
+        let mut spec = flow_spec(&rack, ends, flows.item_size, flows.ring_bytes())?;
         spec.batch_bytes = flows.batch_bytes.max(flows.item_size);
         spec.transfers = flows.transfers;
         let flow = rack.create_flow(spec)?;

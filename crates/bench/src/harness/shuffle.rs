@@ -1,11 +1,7 @@
 //! Code shared by the shuffle experiments: their rack, and how they run on it.
 
-use super::drive::{Testbed, Until, nodes};
-use super::grid::Curve;
-use super::{ExperimentError, Result, Run};
-use rackweave_base::{Duration, NodeId};
-use rackweave_rack::config::{BudgetName, Role, SwitchSection};
-use rackweave_rack::{Flow, RackConfig, SimulatedRack};
+use super::prelude::*;
+use rackweave_rack::config::SwitchSection;
 
 /// Limit on the virtual time of a run.
 const TIME_MAX: Duration = Duration::from_secs(20);
@@ -13,7 +9,6 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// The settings of flows that an experiment chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowShape {
-    /// Bytes of an item.
     pub item_bytes: u32,
     /// Slots of a producer's ring.
     pub producer_slots: u32,
@@ -34,12 +29,9 @@ pub struct Traffic {
     pub queue_bytes_max: u64,
 }
 
-/// The result of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
-    /// Its rate.
     pub rate: f64,
-    /// Its losses.
     pub traffic: Traffic,
 }
 
@@ -80,11 +72,7 @@ pub fn flow(
     shape: FlowShape,
 ) -> Result<Flow> {
     let ring_bytes = shape.item_bytes * shape.producer_slots;
-    let mut spec = rack
-        .flow(producers, consumers)
-        .item_bytes(shape.item_bytes)
-        .ring_bytes(ring_bytes)
-        .spec()?;
+    let mut spec = flow_spec(rack, [producers, consumers], shape.item_bytes, ring_bytes)?;
     spec.consumer_slots = shape.consumer_slots;
     spec.batch_bytes = shape.batch_bytes.max(shape.item_bytes);
     spec.transfers = shape.transfers;

@@ -16,13 +16,11 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span with this warm-up and this measured time.
     pub fn new(warm_up: Duration, counted: Duration) -> Self {
         Self { warm_up, counted }
     }
 }
 
-/// The results of operations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
     /// Operations per second.
@@ -60,7 +58,6 @@ pub fn mean(values: &[u64]) -> f64 {
 pub struct Tally {
     /// Beginning, middle and end of the window.
     window: [Instant; 3],
-    /// Operations that ended within the window.
     pub ended: u64,
     /// Latencies of operations that began and ended within the window, in nanoseconds.
     pub latencies_ns: Vec<u64>,
@@ -94,14 +91,16 @@ impl Tally {
         }))
     }
 
-    /// Runs a rack until the window is over.
-    ///
-    /// # Errors
-    /// As for [`Testbed::drive`].
-    pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut Testbed) -> Result<()> {
+    /// Runs a rack until the window is over. Returns the results of all operations.
+    pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut Testbed) -> Result<Seen> {
         let until = Until::Time(tally.borrow().until());
         rack.drive(run, until)?;
-        Ok(())
+        let tally = tally.borrow();
+        Ok(Seen {
+            per_second: tally.per_second(),
+            median_us: tally.quantile_us(0.5),
+            mean_us: tally.mean_us(),
+        })
     }
 
     /// Also counts each interval of `length` from `start` on separately.
@@ -149,15 +148,6 @@ impl Tally {
     pub fn per_second(&self) -> f64 {
         let [from, _, until] = self.window;
         self.ended as f64 / until.since(from).as_secs_f64()
-    }
-
-    /// The results of all operations.
-    pub fn seen(&self) -> Seen {
-        Seen {
-            per_second: self.per_second(),
-            median_us: self.quantile_us(0.5),
-            mean_us: self.mean_us(),
-        }
     }
 
     /// The mean latency in microseconds; NaN if no operation ended.

@@ -2,16 +2,12 @@
 
 use super::loaded::Loaded;
 use super::options::{Access, IndexOptions};
-use super::table::IndexTable;
-use super::way::Way;
+use super::table::{IndexTable, Way};
 use super::{Job, Outcome};
 use crate::ycsb::embedded::{Driven, Worker, join, operate, start};
+use crate::ycsb::prelude::*;
 use crate::ycsb::spent::{Spent, shares};
-use crate::ycsb::{Load, Progress, Result};
-use core::sync::atomic::{AtomicBool, Ordering};
-use rackweave_rack::services::IndexService;
-use rackweave_rack::{EmbeddedRack, IndexNetworkError, Node, Rack, SharedServer};
-use std::sync::Arc;
+use rackweave_rack::IndexNetworkError;
 use std::thread::scope;
 
 /// An empty rack large enough for a job.

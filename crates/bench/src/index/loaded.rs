@@ -1,23 +1,18 @@
 //! The code that runs in real and in virtual time share: the index and its records.
 
+use super::checks::sweep;
 use super::options::{Access, IndexOptions};
 use super::outcome::{IndexOutcome, endpoints};
-use super::sweep::sweep;
-use super::table::{IndexTable, Records};
-use super::turns::Turns;
-use super::way::{Local, Way};
+use super::records::{Records, Turns};
+use super::table::{IndexTable, Local, Way};
 use super::{Outcome, network};
-use crate::ycsb::{Phase, Progress, Result, Run, YcsbError};
-use core::ops::Range;
-use rackweave_base::{Instant, NodeId};
+use crate::ycsb::prelude::*;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::KeyWeights;
 use rackweave_endpoint::index::{EndpointId, PartitionMap};
-use rackweave_rack::services::{IndexService, TIME_LIMIT};
-use rackweave_rack::{IndexEndpointSpec, IndexSpec, Rack};
+use rackweave_rack::services::TIME_LIMIT;
+use rackweave_rack::{IndexEndpointSpec, IndexSpec};
 use rackweave_verbs::Mtu;
-use rackweave_workload::ycsb::{Stamp, write_record};
-use std::sync::Arc;
 
 /// The writer of the initial records.
 const LOADER: Stamp = Stamp {

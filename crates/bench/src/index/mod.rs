@@ -11,21 +11,17 @@
 //! Keys keep the order of records in all workloads, so that a scan of keys is a scan of
 //! neighbouring records and its expected result is known. New records have the greatest keys.
 
+mod checks;
 pub mod embedded;
-mod keys;
 mod loaded;
 mod network;
 mod options;
 mod outcome;
-mod price;
-mod scan;
+mod records;
 pub mod simulated;
-mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod way;
 
 pub use loaded::{Job, Loaded};
 pub use network::NetworkCounts;

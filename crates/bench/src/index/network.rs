@@ -1,10 +1,9 @@
 //! The switches' part of a run: the most frequent keys are loaded into them, repeatedly.
 
-use rackweave_base::Duration;
+use crate::ycsb::prelude::*;
 use rackweave_controller::index::AdapterConfig;
-use rackweave_rack::config::{BudgetName, TopologyName};
-use rackweave_rack::services::IndexService;
-use rackweave_rack::{IndexNetworkSpec, Rack, RackConfig, RackKind};
+use rackweave_rack::config::TopologyName;
+use rackweave_rack::{IndexNetworkSpec, RackKind};
 use serde::Serialize;
 
 /// Default sizes of the switches' tables. Source: fat-btree, section IV-A.

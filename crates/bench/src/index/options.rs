@@ -1,12 +1,12 @@
 //! The options of a run, and what follows from them: the rack, the trees, the clients.
 
-use super::keys::Keys;
 use super::network;
-use crate::ycsb::{Load, Nodes, Result, in_range};
+use super::records::Keys;
+use crate::ycsb::prelude::*;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
-use rackweave_rack::{BRANCHES, RackConfig};
+use rackweave_rack::BRANCHES;
 
 /// Bytes of the longest record: it fits a request together with its header.
 pub const RECORD_BYTES_MAX: u32 = 65_400;

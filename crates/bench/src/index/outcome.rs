@@ -79,29 +79,16 @@ pub(super) fn endpoints(service: &IndexService) -> Vec<EndpointCounts> {
     counts.collect()
 }
 
-fn client_counters<S: Serializer>(
-    counters: &Option<ClientStatistics>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let counters = counters.map(|counters| counters.list());
-    counted(counters, serializer)
+/// A function that serializes each counter under its name.
+macro_rules! serialize_counters {
+    ($name:ident, $statistics:ty) => {
+        fn $name<S: Serializer>(all: &Option<$statistics>, to: S) -> Result<S::Ok, S::Error> {
+            match all {
+                Some(all) => to.collect_map(all.list()),
+                None => to.serialize_none(),
+            }
+        }
+    };
 }
-
-fn reader_counters<S: Serializer>(
-    counters: &Option<ReaderStatistics>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let counters = counters.map(|counters| counters.list());
-    counted(counters, serializer)
-}
-
-/// Serializes each counter under its name.
-fn counted<S: Serializer>(
-    counters: Option<impl Iterator<Item = (&'static str, u64)>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match counters {
-        Some(counters) => serializer.collect_map(counters),
-        None => serializer.serialize_none(),
-    }
-}
+serialize_counters!(client_counters, ClientStatistics);
+serialize_counters!(reader_counters, ReaderStatistics);

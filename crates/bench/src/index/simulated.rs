@@ -5,20 +5,16 @@
 //! before virtual time begins.
 
 use super::loaded::Loaded;
-use super::options::Access;
-use super::price::{Price, core, request, work};
-use super::table::IndexTable;
-use super::way::Way;
+use super::options::{Access, IndexOptions};
+use super::table::{IndexTable, Way};
 use super::{Job, Outcome};
 use crate::harness::metered::Metered;
-use crate::harness::work::{Priced, TREE_ENTRY_BYTES};
+use crate::harness::work::{Core, Priced, TREE_ENTRY_BYTES};
+use crate::ycsb::prelude::*;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time};
-use crate::ycsb::{Progress, Result, Session};
-use rackweave_base::{Duration, Instant};
-use rackweave_rack::{SharedServer, SimulatedRack};
-use rackweave_sim::Category;
-use rackweave_sim::world::{Actor, Context, Step};
-use std::sync::Arc;
+use rackweave_endpoint::index::message::Method;
+use rackweave_sim::testbed::Server;
+use rackweave_sim::{TreeCost, TreeShape};
 
 /// Runs on a simulated rack.
 ///
@@ -168,4 +164,52 @@ impl Model {
             client.advance(now, verbs);
         }
     }
+}
+
+/// The cost of operations on an endpoint's tree, for one of the endpoint's cores.
+#[derive(Clone, Copy)]
+struct Price {
+    server: Server,
+    tree: TreeCost,
+}
+
+impl Price {
+    /// For the endpoint at `node`.
+    fn of(config: &RackConfig, node: NodeId, options: &IndexOptions) -> Self {
+        let role = config.node.get(usize::from(node.0)).map(|node| node.role);
+        // All hosts of the rack have the compute nodes' Xeon.
+        let server = match role {
+            Some(Role::Dpu) => Server::Dpu,
+            _ => Server::Compute,
+        };
+        let keys = options.load.ycsb.records / u64::from(options.endpoints.max(1));
+        let shape = TreeShape::grown(keys, options.node_size);
+        Self {
+            server,
+            tree: TreeCost::new(&shape, &server.caches()),
+        }
+    }
+}
+
+/// A core of a node.
+fn core(server: Server, cpu: &CpuModel) -> Core {
+    Core {
+        cpu: *cpu,
+        caches: server.caches(),
+    }
+}
+
+/// The cost of a request to the endpoint.
+fn request(price: &Price, core: &Core, method: u16, bytes: u64) -> Duration {
+    let tree = match Method::from_number(method) {
+        Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => price.tree.update,
+        _ => price.tree.lookup,
+    };
+    core.work(devices::RPC_DISPATCH_CYCLES) + tree + loading(&core.cpu, bytes)
+}
+
+/// The time a core spends on a step apart from the verbs and the tree.
+fn work(core: &Core, stepped: Stepped) -> Duration {
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.handled;
+    dispatch + loading(&core.cpu, stepped.bytes)
 }

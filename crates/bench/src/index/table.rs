@@ -1,23 +1,13 @@
-//! The operations of one worker on an index.
+//! The operations of one worker on an index, and how it reaches the index: through a client, or by
+//! calling the tree.
 
-use super::keys::Keys;
-use super::scan::Scan;
-use super::turns::Turns;
-use super::way::Way;
-use crate::ycsb::{Kind, Run, RunError, Stepped, Table, Task};
-use rackweave_endpoint::btree::Direction;
-use rackweave_endpoint::index::{Answer, Op, Ticket};
-use rackweave_workload::ycsb::{Floor, Stamp, write_record};
-use std::sync::Arc;
-
-/// State shared by workers on the same records.
-#[derive(Clone, Debug)]
-pub(super) struct Records {
-    /// The keys of the records.
-    pub keys: Keys,
-    /// The turns of writers.
-    pub turns: Arc<Turns>,
-}
+use super::checks::Scan;
+use super::records::Records;
+use crate::ycsb::prelude::*;
+use rackweave_endpoint::btree::{Direction, Tree};
+use rackweave_endpoint::index::{Answer, IndexClient, Op, Ticket, Value};
+use rackweave_rack::Attached;
+use std::collections::VecDeque;
 
 /// An index, for one worker.
 pub(super) struct IndexTable {
@@ -26,8 +16,8 @@ pub(super) struct IndexTable {
     /// Whether scans are divided.
     is_divided: bool,
     stamp: Stamp,
-    /// There are few, and replies mostly arrive in the order of the requests.
-    doing: Vec<Doing>,
+    /// Requested operations: few, and replies mostly arrive in the order of the requests.
+    doing: Vec<(Ticket, Task, State)>,
     /// Changes whose turn has not come.
     waiting: Vec<Task>,
     /// Changes that have read the value they modify, and the version that they write.
@@ -37,14 +27,6 @@ pub(super) struct IndexTable {
     record: Vec<u8>,
 }
 
-/// An operation that was requested.
-struct Doing {
-    ticket: Ticket,
-    task: Task,
-    state: State,
-}
-
-/// The progress of an operation.
 enum State {
     Read(Floor),
     /// A read that a write follows. Its turn is taken, so only this version may be visible.
@@ -77,11 +59,7 @@ impl IndexTable {
     fn ask(&mut self, run: &Run, task: Task, op: &Op<'_>, state: State, stepped: &mut Stepped) {
         stepped.handled += 1;
         match self.way.begin(op) {
-            Ok(ticket) => self.doing.push(Doing {
-                ticket,
-                task,
-                state,
-            }),
+            Ok(ticket) => self.doing.push((ticket, task, state)),
             Err(error) => run.fail(error),
         }
     }
@@ -107,27 +85,18 @@ impl IndexTable {
         let record = task.key;
         let mut bytes = core::mem::take(&mut self.record);
         bytes.resize(run.load.ycsb.record_size as usize, 0);
-        run.check(
-            record,
-            None,
-            write_record(&mut bytes, record, version, self.stamp),
-        );
+        let written = write_record(&mut bytes, record, version, self.stamp);
+        run.check(record, None, written);
         self.stamp.sequence += 1;
         stepped.bytes += bytes.len() as u64;
         let (key, value) = (self.records.keys.key(record), &bytes[..]);
-        if task.kind == Kind::Insert {
-            self.ask(
-                run,
-                task,
-                &Op::Insert { key, value },
-                State::Insert,
-                stepped,
-            );
+        let (op, state) = if task.kind == Kind::Insert {
+            (Op::Insert { key, value }, State::Insert)
         } else {
             run.check(record, None, run.expectations.begin_update(record));
-            let state = State::Write(version);
-            self.ask(run, task, &Op::Update { key, value }, state, stepped);
-        }
+            (Op::Update { key, value }, State::Write(version))
+        };
+        self.ask(run, task, &op, state, stepped);
         self.record = bytes;
     }
 
@@ -135,11 +104,11 @@ impl IndexTable {
     fn take(
         &mut self,
         run: &Run,
-        doing: Doing,
+        (task, state): (Task, State),
         result: Result<Answer, RunError>,
         stepped: &mut Stepped,
     ) -> bool {
-        let (task, record) = (doing.task, doing.task.key);
+        let record = task.key;
         let answer = match result {
             Ok(answer) => answer,
             // The turn stays taken, because the record's version is unknown.
@@ -148,7 +117,7 @@ impl IndexTable {
                 return false;
             }
         };
-        match (doing.state, answer) {
+        match (state, answer) {
             (State::Read(floor), Answer::Value(value)) => {
                 judge(run, record, value.as_deref(), floor, stepped);
             }
@@ -227,12 +196,10 @@ impl Table for IndexTable {
         while let Some((ticket, result)) = self.way.take() {
             stepped.happened = true;
             stepped.handled += 1;
-            let asked = |doing: &Doing| doing.ticket == ticket;
-            let at = self.doing.iter().position(asked);
+            let at = self.doing.iter().position(|asked| asked.0 == ticket);
             let at = at.expect("an answer is to a question");
-            let doing = self.doing.swap_remove(at);
-            let task = doing.task;
-            if self.take(run, doing, result, stepped) {
+            let (_, task, state) = self.doing.swap_remove(at);
+            if self.take(run, (task, state), result, stepped) {
                 ended(task);
             }
         }
@@ -270,4 +237,131 @@ fn judge(
     };
     stepped.bytes += bytes.len() as u64;
     run.verify(record, None, bytes, floor)
+}
+
+type Ended = (Ticket, Result<Answer, RunError>);
+
+/// Accepts operations, and returns completed ones in any order.
+pub(super) enum Way {
+    /// Threads of the node that holds the tree.
+    Local(Box<Local>),
+    /// Clients at other nodes.
+    Client(Box<Attached<IndexClient>>),
+}
+
+impl Way {
+    /// Begins an operation.
+    pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError> {
+        match self {
+            Self::Local(local) => Ok(local.begin(op)),
+            Self::Client(client) => Ok(client.begin(op)?),
+        }
+    }
+
+    /// Takes a completed operation.
+    pub fn take(&mut self) -> Option<Ended> {
+        match self {
+            Self::Local(local) => local.ended.pop_front(),
+            Self::Client(client) => {
+                let reply = client.take()?;
+                Some((reply.ticket, reply.result.map_err(RunError::from)))
+            }
+        }
+    }
+
+    pub fn client(&self) -> Option<&IndexClient> {
+        match self {
+            Self::Local(_) => None,
+            Self::Client(client) => Some(client),
+        }
+    }
+}
+
+/// Work on a local tree, which is charged to a simulated core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct LocalWork {
+    /// Searches without a change; a scan counts as one.
+    pub lookups: u64,
+    /// Searches with a change of a value or an entry.
+    pub writes: u64,
+    /// Bytes of entries visited by scans.
+    pub scanned_bytes: u64,
+}
+
+/// A thread of the node that holds the tree. Operations complete when they begin.
+#[derive(Debug)]
+pub(super) struct Local {
+    tree: Tree,
+    tickets: u64,
+    ended: VecDeque<Ended>,
+    value: Vec<u8>,
+    work: LocalWork,
+}
+
+impl Local {
+    pub fn new(tree: Tree) -> Self {
+        Self {
+            tree,
+            tickets: 0,
+            ended: VecDeque::new(),
+            value: Vec::new(),
+            work: LocalWork::default(),
+        }
+    }
+
+    fn begin(&mut self, op: &Op<'_>) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let answer = self.answer(op);
+        self.ended.push_back((ticket, answer));
+        ticket
+    }
+
+    /// The work since the last call.
+    pub fn take_work(&mut self) -> LocalWork {
+        core::mem::take(&mut self.work)
+    }
+
+    fn answer(&mut self, op: &Op<'_>) -> Result<Answer, RunError> {
+        match op {
+            Op::Get { .. } | Op::Scan { .. } => self.work.lookups += 1,
+            _ => self.work.writes += 1,
+        }
+        let tree = &self.tree;
+        Ok(match *op {
+            Op::Get { key } => {
+                let there = tree.lookup(key, &mut self.value);
+                Answer::Value(there.then(|| Value::from(&self.value[..])))
+            }
+            Op::Insert { key, value } => Answer::Found(!tree.insert(key, value)?),
+            Op::Update { key, value } => Answer::Found(tree.update(key, value)?),
+            Op::Put { key, value } => Answer::Found(!tree.put(key, value)?),
+            Op::Delete { key } => Answer::Found(tree.remove(key)?),
+            Op::Scan {
+                low,
+                last,
+                direction,
+                limit,
+            } => Answer::Entries(self.scan((low, last), direction, limit)),
+        })
+    }
+
+    fn scan(
+        &mut self,
+        (low, last): (u64, u64),
+        direction: Direction,
+        limit: u32,
+    ) -> Vec<(u64, Value)> {
+        let mut entries = Vec::with_capacity(limit as usize);
+        let mut bytes = 0;
+        if limit > 0 {
+            self.tree.scan(low..=last, direction, &mut |key, value| {
+                bytes += 8 + value.len() as u64;
+                entries.push((key, Value::from(value)));
+                entries.len() < limit as usize
+            });
+        }
+        self.work.scanned_bytes += bytes;
+        entries
+    }
 }

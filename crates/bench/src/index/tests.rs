@@ -239,7 +239,7 @@ fn an_open_loop_keeps_its_rate() {
 fn planted(
     access: Access,
     workload: Workload,
-    change: impl FnOnce(&rackweave_endpoint::btree::Tree, super::keys::Keys),
+    change: impl FnOnce(&rackweave_endpoint::btree::Tree, super::records::Keys),
 ) -> Outcome {
     let job = job(access, workload, |options| {
         options.load.ycsb.distribution = Some(rackweave_workload::ycsb::Distribution::Uniform);

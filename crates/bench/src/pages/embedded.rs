@@ -7,13 +7,8 @@ use super::open::open;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome, PagesOptions};
 use crate::ycsb::embedded::{Driven, operate};
-use crate::ycsb::{Progress, Result, Run};
-use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{AllocateError, PageStore, Statistics};
-use rackweave_rack::services::PageService;
-use rackweave_rack::{EmbeddedRack, Node, Rack};
-use rackweave_wire::fabric::page::PageId;
-use std::sync::Arc;
+use crate::ycsb::prelude::*;
+use rackweave_endpoint::page_store::PageStore;
 
 /// An empty rack large enough for a job.
 ///

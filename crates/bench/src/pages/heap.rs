@@ -13,10 +13,9 @@
 //! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
 
 use super::options::PagesOptions;
-use crate::ycsb::Result;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::ycsb::prelude::*;
 use rackweave_endpoint::page_store::StoreLayout;
-use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
+use rackweave_wire::fabric::page::HEADER_LEN;
 use rackweave_workload::ycsb::HeapLayout;
 
 /// The number of the store.
@@ -51,27 +50,14 @@ pub struct CatalogueHead {
     pub pages_max: u64,
 }
 
-/// The position of a heap page's catalogue entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EntryPlace {
-    /// The catalogue page.
-    pub page: PageId,
-    /// Offset after the page's header.
-    pub offset: usize,
-}
-
 impl Heap {
     /// The layout of records in pages.
     ///
     /// # Errors
     /// If a page cannot hold a record.
     pub fn layout(options: &PagesOptions) -> Result<HeapLayout> {
-        let record = options.load.ycsb.record_size;
-        Ok(HeapLayout::new(
-            options.page_size,
-            HEADER_LEN as u32,
-            record,
-        )?)
+        let (page, record) = (options.page_size, options.load.ycsb.record_size);
+        Ok(HeapLayout::new(page, HEADER_LEN as u32, record)?)
     }
 
     /// An empty heap of up to `pages_max` pages.
@@ -143,25 +129,22 @@ impl Heap {
         }
     }
 
-    /// The position of a heap page's catalogue entry.
-    pub fn entry_place(&self, at: u64) -> EntryPlace {
+    /// The position of a heap page's catalogue entry: the catalogue page, and the offset after its
+    /// header.
+    pub fn entry_place(&self, at: u64) -> (PageId, usize) {
         let entries = entries_per_page(self.layout.page_size());
-        EntryPlace {
-            page: catalogue_page(self.layout.page_size(), at / entries),
-            offset: ENTRIES_AT + (at % entries) as usize * 8,
-        }
+        let page = catalogue_page(self.layout.page_size(), at / entries);
+        (page, ENTRIES_AT + (at % entries) as usize * 8)
     }
 
     /// Writes catalogue page `number`, marking the load as finished or not.
     pub fn emit(&self, number: u64, finished: bool, bytes: &mut [u8]) {
         bytes.fill(0);
-        let head = [
-            MAGIC,
-            number,
+        let (record, loaded) = (
             self.layout.record_size().into(),
-            if finished { self.loaded } else { 0 },
-            self.pages_max(),
-        ];
+            u64::from(finished) * self.loaded,
+        );
+        let head = [MAGIC, number, record, loaded, self.pages_max()];
         for (at, word) in head.into_iter().enumerate() {
             set_word(bytes, at * 8, word);
         }
@@ -258,9 +241,9 @@ mod tests {
             taken += again.take(number, &bytes);
         }
         assert_eq!(taken, 4);
-        let place = heap.entry_place(500);
-        assert_eq!(place.page, catalogue_page(4096, 1));
-        assert_eq!(place.page.index(), 3, "behind superblock, map and another");
+        let (page, _) = heap.entry_place(500);
+        assert_eq!(page, catalogue_page(4096, 1));
+        assert_eq!(page.index(), 3, "behind superblock, map and another");
         assert_eq!(again.page(499), PageId::new(STORE, 2499));
         assert_eq!(again.page(1000), PageId::new(STORE, 3000));
         assert_eq!(again.page(1), None);

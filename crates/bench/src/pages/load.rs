@@ -4,22 +4,13 @@ use super::heap::{Heap, STORE, catalogue_page};
 use super::options::PagesOptions;
 use super::table::place;
 use crate::ycsb::embedded::{self, all};
-use crate::ycsb::{Nodes, Phase, Progress, Result, Run, YcsbError};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rackweave_endpoint::page_store::directory::{Channel, Mode};
-use rackweave_endpoint::page_store::{
-    Fix, FixError, FormatOptions, Loss, OpenError, PageGuard, PageStore, PoolConfig,
-};
-use rackweave_rack::Rack;
-use rackweave_rack::services::PageService;
+use crate::ycsb::prelude::*;
+use rackweave_endpoint::page_store::directory::Mode;
+use rackweave_endpoint::page_store::{Fix, FormatOptions, Loss, OpenError, PageStore, PoolConfig};
 use rackweave_verbs::Progress as _;
-use rackweave_workload::ycsb::{RecordError, Stamp, write_record};
-use std::sync::Arc;
 
-/// A worker of an embedded rack.
 pub(super) type Worker<T> = embedded::Worker<T>;
 
-/// A page store whose calls block.
 pub(super) type Store = PageStore<Channel>;
 
 impl<T> Worker<T> {
@@ -35,7 +26,6 @@ impl<T> Worker<T> {
     }
 }
 
-/// All workers of a rack's pages.
 pub(super) fn workers(
     rack: &Rack,
     nodes: &Nodes,
@@ -127,12 +117,7 @@ pub(super) fn load(
         opened => opened?,
     }
     // The store is new, so its first pages are allocated first.
-    let catalogue = if heap.has_catalogue {
-        heap.catalogue_pages()
-    } else {
-        0
-    };
-    for number in 0..catalogue {
+    for number in 0..u64::from(heap.has_catalogue) * heap.catalogue_pages() {
         let page = first.allocate()?;
         if page != catalogue_page(options.page_size, number) {
             return Err(YcsbError::NoHeap { page });
@@ -163,7 +148,6 @@ pub(super) fn load(
     Ok((run, heap))
 }
 
-/// Writes a page of the catalogue.
 fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<()> {
     let page = catalogue_page(heap.layout.page_size(), number);
     let mut guard = store.fix(page, Mode::Exclusive)?;
@@ -186,7 +170,6 @@ fn finish(store: &mut Store, heap: &Heap) -> Result<()> {
     Ok(())
 }
 
-/// Fills pages until none is left.
 fn fill(
     worker: &mut Worker<Store>,
     heap: &Heap,

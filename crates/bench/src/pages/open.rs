@@ -4,14 +4,11 @@ use super::heap::{CatalogueHead, Heap, STORE, catalogue_page};
 use super::load::{Store, Worker, each, each_page};
 use super::options::PagesOptions;
 use super::table::place;
-use crate::ycsb::{Damage, Phase, Progress, Result, Run, YcsbError};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::ycsb::Damage;
+use crate::ycsb::prelude::*;
 use rackweave_endpoint::page_store::directory::Mode;
-use rackweave_endpoint::page_store::{FixError, PageGuard};
-use rackweave_workload::ycsb::{InsertCounter, RecordError, verify_record};
-use std::sync::{Arc, Mutex};
+use rackweave_workload::ycsb::InsertCounter;
 
-/// Opens an existing store, and reads all of it.
 pub(super) fn open(
     workers: &mut [Worker<Store>],
     options: &PagesOptions,
@@ -131,7 +128,6 @@ fn read_all(
     Ok(found.end)
 }
 
-/// Checks the records of a page.
 fn look_at(
     run: &Run,
     heap: &Heap,

@@ -1,13 +1,10 @@
 //! The options of a run, and what follows from them: the rack, its pools, the size of the store.
 
 use super::heap::Heap;
-use crate::ycsb::{Load, Nodes, Result, YcsbError};
-use rackweave_base::NodeId;
+use crate::ycsb::prelude::*;
 use rackweave_controller::PageNode;
 use rackweave_controller::ask::PageSpecOf;
-use rackweave_rack::config::{BudgetName, Role};
-use rackweave_rack::services::{PageOptions, PageService, PageServiceError, Prepare, StoreMedium};
-use rackweave_rack::{Rack, RackConfig};
+use rackweave_rack::services::{PageOptions, PageServiceError, Prepare, StoreMedium};
 use rackweave_target::Backend;
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
 

@@ -11,22 +11,16 @@ use super::options::PagesOptions;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::harness::metered::Metered;
+use crate::ycsb::prelude::*;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time, wait};
-use crate::ycsb::{Load, Nodes, Progress, Result, Run, Session, Stepped, YcsbError};
-use rackweave_base::{Duration, Instant, Rng};
-use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{
-    AllocateError, Flush, FlushError, PoolConfig, Statistics, Worker,
-};
+use rackweave_base::Rng;
+use rackweave_endpoint::page_store::{Flush, FlushError, PoolConfig, Worker};
+use rackweave_rack::SsdBackend;
 use rackweave_rack::config::FaultSection;
-use rackweave_rack::{EmbeddedRack, RackConfig, SimulatedRack, SsdBackend};
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, CpuModel, SsdModel, devices};
+use rackweave_sim::SsdModel;
 use rackweave_target::MemoryBackend;
-use rackweave_wire::fabric::page::PageId;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// SSDs of the storage node. Source: seamless, section 3.
 const SSDS: usize = 4;

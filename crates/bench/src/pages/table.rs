@@ -5,13 +5,9 @@
 //! released, and no reader sees an older version before the release is complete.
 
 use super::heap::Heap;
-use crate::ycsb::{Kind, Run, Stepped, Table, Task};
-use core::ops::Range;
-use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{AllocateError, Fix, FixError, Mode, PageGuard, Worker};
-use rackweave_wire::fabric::page::PageId;
-use rackweave_workload::ycsb::{Floor, HeapLayout, Stamp, write_record};
-use std::sync::Arc;
+use crate::ycsb::prelude::*;
+use rackweave_endpoint::page_store::{Fix, Mode, Worker};
+use rackweave_workload::ycsb::HeapLayout;
 
 /// A worker's access to pages.
 pub(super) trait Pages {
@@ -32,7 +28,6 @@ pub(super) struct PageTable<P> {
     spare: Vec<Vec<Floor>>,
 }
 
-/// A pending operation.
 struct Doing {
     task: Task,
     state: State,
@@ -40,7 +35,6 @@ struct Doing {
     floors: Vec<Floor>,
 }
 
-/// The progress of an operation.
 #[derive(Clone, Copy)]
 enum State {
     /// An insert whose page may not exist yet.
@@ -51,7 +45,6 @@ enum State {
     Fixing(Goal, PageId, Fix),
 }
 
-/// The purpose of fixing a page.
 #[derive(Clone, Copy)]
 enum Goal {
     /// Reads the records of a range that are in the page, then those after it.
@@ -64,6 +57,13 @@ enum Goal {
     Enter { page: PageId },
 }
 
+/// The page of an operation's step, and what the step did so far.
+struct Reached<'a> {
+    run: &'a Run,
+    page: PageId,
+    stepped: &'a mut Stepped,
+}
+
 /// The outcome of a step of an operation.
 enum Turn {
     GoesOn,
@@ -73,7 +73,6 @@ enum Turn {
 }
 
 impl<P: Pages> PageTable<P> {
-    /// The table of worker `number`.
     pub fn new(pages: P, heap: &Arc<Heap>, number: u32) -> Self {
         Self {
             pages,
@@ -101,10 +100,9 @@ impl<P: Pages> PageTable<P> {
             return false;
         };
         let here = self.in_page(next, end);
+        let floors = here.map(|key| run.expectations.before_read(key));
         doing.floors.clear();
-        doing
-            .floors
-            .extend(here.map(|key| run.expectations.before_read(key)));
+        doing.floors.extend(floors);
         doing.state = self.fix(Goal::Read { next, end }, page);
         true
     }
@@ -142,11 +140,12 @@ impl<P: Pages> PageTable<P> {
             Ok(guard) => guard,
             Err(error) => return refused(run, goal, key, page, error),
         };
+        let mut reached = Reached { run, page, stepped };
         match goal {
             Goal::Read { next, end } => {
                 let here = self.in_page(next, end);
                 for (key, floor) in here.clone().zip(&doing.floors) {
-                    self.judge(run, key, page, *floor, &guard, stepped);
+                    self.judge(&mut reached, key, *floor, &guard);
                 }
                 drop(guard);
                 match here.end < end {
@@ -156,11 +155,11 @@ impl<P: Pages> PageTable<P> {
                 }
             }
             Goal::Change => {
-                self.changed(run, key, page, doing.floors[0], guard, stepped);
+                self.changed(&mut reached, key, doing.floors[0], guard);
                 return Turn::Ended;
             }
             Goal::Insert { fresh } => {
-                self.write(run, key, 0, page, guard, stepped);
+                self.write(&mut reached, key, 0, guard);
                 if fresh && !self.heap.has_catalogue {
                     self.heap.enter(self.heap_page(key), page);
                 }
@@ -168,8 +167,8 @@ impl<P: Pages> PageTable<P> {
                     run.inserts.acknowledge(key);
                     return Turn::Ended;
                 }
-                let entry = self.heap.entry_place(self.heap_page(key));
-                doing.state = self.fix(Goal::Enter { page }, entry.page);
+                let (entry, _) = self.heap.entry_place(self.heap_page(key));
+                doing.state = self.fix(Goal::Enter { page }, entry);
             }
             Goal::Enter { page } => {
                 self.enter(key, page, guard);
@@ -198,20 +197,12 @@ impl<P: Pages> PageTable<P> {
         Turn::GoesOn
     }
 
-    fn changed(
-        &mut self,
-        run: &Run,
-        key: u64,
-        page: PageId,
-        floor: Floor,
-        guard: PageGuard,
-        stepped: &mut Stepped,
-    ) {
-        let at = Some(page.index());
+    fn changed(&mut self, reached: &mut Reached<'_>, key: u64, floor: Floor, guard: PageGuard) {
+        let (run, at) = (reached.run, Some(reached.page.index()));
         let expectations = &run.expectations;
-        match self.judge(run, key, page, floor, &guard, stepped) {
+        match self.judge(reached, key, floor, &guard) {
             Some(version) => {
-                self.write(run, key, version + 1, page, guard, stepped);
+                self.write(reached, key, version + 1, guard);
                 run.check(key, at, expectations.commit_update(key, version + 1));
             }
             None => run.check(key, at, expectations.cancel_update(key)),
@@ -221,10 +212,9 @@ impl<P: Pages> PageTable<P> {
     /// Enters a page whose first record is `key` into the catalogue.
     fn enter(&self, key: u64, page: PageId, mut catalogue: PageGuard) {
         let at = self.heap_page(key);
-        let entry = self.heap.entry_place(at);
-        catalogue
-            .data_mut()
-            .write(entry.offset, &page.index().to_le_bytes());
+        let (_, offset) = self.heap.entry_place(at);
+        let entry = page.index().to_le_bytes();
+        catalogue.data_mut().write(offset, &entry);
         drop(catalogue);
         self.heap.enter(at, page);
     }
@@ -232,12 +222,10 @@ impl<P: Pages> PageTable<P> {
     /// Verifies a record that was read. Returns its version if it is intact.
     fn judge(
         &self,
-        run: &Run,
+        Reached { run, page, stepped }: &mut Reached<'_>,
         key: u64,
-        page: PageId,
         floor: Floor,
         guard: &PageGuard,
-        stepped: &mut Stepped,
     ) -> Option<u64> {
         let place = place(&self.heap.layout, key);
         stepped.bytes += place.len() as u64;
@@ -245,20 +233,12 @@ impl<P: Pages> PageTable<P> {
         run.verify(key, Some(page.index()), &bytes, floor)
     }
 
-    fn write(
-        &mut self,
-        run: &Run,
-        key: u64,
-        version: u64,
-        page: PageId,
-        mut guard: PageGuard,
-        stepped: &mut Stepped,
-    ) {
+    fn write(&mut self, reached: &mut Reached<'_>, key: u64, version: u64, mut guard: PageGuard) {
         let place = place(&self.heap.layout, key);
-        stepped.bytes += place.len() as u64;
+        reached.stepped.bytes += place.len() as u64;
         let stamp = self.stamp;
         let written = guard.update(place, |bytes| write_record(bytes, key, version, stamp));
-        run.check(key, Some(page.index()), written);
+        reached.run.check(key, Some(reached.page.index()), written);
         self.stamp.sequence += 1;
     }
 

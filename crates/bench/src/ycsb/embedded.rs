@@ -1,15 +1,9 @@
 //! Workers of an embedded rack: one thread each during a phase of a run, in real time.
 
-use super::Progress;
-use super::error::{Result, YcsbError};
 use super::outcome::Outcome;
-use super::run::Run;
-use super::session::{Session, Table};
+use super::prelude::*;
 use super::spent::{Spent, shares};
 use core::time::Duration as Time;
-use rackweave_base::{Duration, Instant};
-use rackweave_rack::Node;
-use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 /// A worker does not rest if an operation is due within this time.
@@ -86,7 +80,6 @@ pub(crate) fn all<T: Send, R: Send>(
     Ok((results.into_iter().collect::<Result<_, _>>()?, stopped))
 }
 
-/// Starts a thread.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: String,
@@ -128,7 +121,7 @@ pub(crate) fn operate<T: Driven + Send, C>(
     outcome
         .time
         .extend(shares(who, parts.iter().map(|part| part.spent)));
-    outcome.measured(parts.iter().map(|part| part.session.latencies()));
+    outcome.measured(parts.iter().map(|part| &part.session.latencies));
     Ok(())
 }
 

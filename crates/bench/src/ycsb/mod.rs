@@ -11,23 +11,18 @@
 
 pub(crate) mod embedded;
 mod error;
-mod latencies;
 mod outcome;
 mod plan;
+pub(crate) mod prelude;
 mod run;
 mod session;
 pub(crate) mod simulated;
 pub(crate) mod spent;
 
 pub use error::{Damage, Result, RunError, YcsbError};
-pub use latencies::{Kind, Latency};
-pub use outcome::{Outcome, Simulation, TimeShare};
+pub use outcome::{Kind, Latency, Outcome, Simulation, TimeShare};
 pub use plan::{Job, Load, Nodes};
 pub use run::VerificationError;
-
-pub(crate) use plan::in_range;
-pub(crate) use run::Run;
-pub(crate) use session::{Session, Stepped, Table, Task};
 
 /// The current phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

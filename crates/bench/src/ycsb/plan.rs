@@ -1,9 +1,7 @@
 //! Parameters of a run, independent of how its records are stored.
 
-use super::error::{Result, YcsbError};
-use rackweave_base::{Instant, NodeId};
-use rackweave_rack::RackConfig;
-use rackweave_rack::config::{NodeConfig, Role};
+use super::prelude::*;
+use rackweave_rack::config::NodeConfig;
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
 /// The operations of a run, and the threads that execute them.

@@ -1,11 +1,8 @@
 //! State shared by all workers of a run: visible versions, errors, whether it continues.
 
-use super::error::RunError;
-use super::plan::Load;
-use super::{Phase, Progress};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rackweave_workload::ycsb::{Expectations, Floor, InsertCounter, verify_record};
-use std::sync::{Arc, Mutex, MutexGuard};
+use super::prelude::*;
+use rackweave_workload::ycsb::{Expectations, InsertCounter};
+use std::sync::MutexGuard;
 
 /// Number of records whose versions are remembered; if there are more, every n-th is.
 const REMEMBERED_MAX: u64 = 1 << 22;

@@ -1,21 +1,15 @@
 //! The operations of one worker, several in flight at a time. Sans-IO: the owner of the session
 //! steps it and drives its table.
 
-use super::error::Result;
-use super::latencies::{Kind, Latencies};
-use super::run::Run;
-use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Instant};
+use super::outcome::Latencies;
+use super::prelude::*;
 use rackweave_workload::ycsb::{Generator, InsertError, Operation, PoissonSchedule};
-use std::sync::Arc;
 
 /// Poll interval while an operation waits for another worker.
 const LOOK_AGAIN: Duration = Duration::from_micros(5);
 
-/// An operation on a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// The kind of operation.
     pub kind: Kind,
     /// The record, or the first of several.
     pub key: u64,
@@ -63,14 +57,13 @@ pub trait Table {
     fn is_waiting(&self) -> bool;
 }
 
-/// The operations of one worker.
 #[derive(Debug)]
 pub struct Session {
-    run: Arc<Run>,
+    pub run: Arc<Run>,
+    pub latencies: Latencies,
     generator: Generator,
     schedule: Option<PoissonSchedule>,
     left: u64,
-    latencies: Latencies,
 }
 
 impl Session {
@@ -86,16 +79,6 @@ impl Session {
             latencies: Latencies::default(),
             run: Arc::clone(run),
         })
-    }
-
-    /// The state shared by all sessions.
-    pub fn run(&self) -> &Arc<Run> {
-        &self.run
-    }
-
-    /// Latencies by [`Kind`].
-    pub fn latencies(&self) -> &Latencies {
-        &self.latencies
     }
 
     /// Whether all operations of the session have ended.

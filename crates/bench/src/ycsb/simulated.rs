@@ -1,18 +1,10 @@
 //! Workers of a simulated rack: actors, in virtual time.
 
-use super::Progress;
-use super::error::{Result, YcsbError};
 use super::outcome::{Outcome, Simulation, TimeShare};
-use super::run::Run;
-use super::session::{Session, Table};
-use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::{RunEnd, SimulatedRack};
-use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{CpuModel, CpuReport, devices};
+use super::prelude::*;
+use rackweave_rack::RunEnd;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(1);
@@ -46,14 +38,12 @@ pub(crate) trait Modelled {
     }
 }
 
-/// All workers of a run.
 pub(crate) struct Workers<M> {
     pub all: Vec<Rc<RefCell<Worker<M>>>>,
     count: u32,
     operating: Rc<Cell<usize>>,
 }
 
-/// A worker and its operations.
 pub(crate) struct Worker<M> {
     pub model: M,
     session: Session,
@@ -84,7 +74,7 @@ impl<M: Modelled> Actor for WorkerActor<M> {
             *ended = Some(now);
             self.operating.set(self.operating.get() - 1);
         }
-        model.wind_up(now, session.run(), self.operating.get())
+        model.wind_up(now, &session.run, self.operating.get())
     }
 }
 
@@ -174,7 +164,7 @@ impl<M: Modelled + 'static> Workers<M> {
             }
         }
         let workers: Vec<_> = self.all.iter().map(|worker| worker.borrow()).collect();
-        outcome.measured(workers.iter().map(|worker| worker.session.latencies()));
+        outcome.measured(workers.iter().map(|worker| &worker.session.latencies));
         let last_end = workers.iter().filter_map(|worker| worker.ended).max();
         outcome.seconds = last_end.map_or(0.0, |end| end.since(began).as_secs_f64());
         outcome.simulation = Some(Simulation {

@@ -38,7 +38,6 @@ impl Round {
 }
 
 impl Spent {
-    /// Begins a round.
     pub fn begin(&mut self, node: &Node) -> Round {
         self.rounds = self.rounds.wrapping_add(1);
         let is_measured = self.rounds.is_multiple_of(MEASURED_EVERY);

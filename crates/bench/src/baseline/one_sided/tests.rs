@@ -3,7 +3,7 @@
 use super::*;
 use crate::harness::Run;
 
-fn goodput(flows: Flows, driving: Driving) -> f64 {
+fn goodput(flows: Flows, driving: (u32, Words)) -> f64 {
     let mut run = Run::quick(1);
     let span = Span {
         warm_up: Duration::from_micros(200),
@@ -22,7 +22,7 @@ const SMALL: Flows = Flows {
 
 #[test]
 fn a_core_takes_the_time_that_it_is_charged() {
-    let one = |words| goodput(SMALL, Driving { cores: 1, words });
+    let one = |words| goodput(SMALL, (1, words));
     let cpu = CpuModel::default();
     // Two posts, one completion, one store to the tail, one load of the head.
     let fixed = cpu.post_cost * 2 + cpu.poll_cost + cpu.cache_latency;
@@ -41,11 +41,7 @@ fn a_core_takes_the_time_that_it_is_charged() {
 #[test]
 fn more_cores_and_larger_writes_fill_the_link() {
     let line_rate = one_to_one::line_rate();
-    let four = Driving {
-        cores: 4,
-        words: Words::Device,
-    };
-    let one = Driving { cores: 1, ..four };
+    let [four, one] = [4, 1].map(|cores| (cores, Words::Device));
     let batched = Flows {
         batch_bytes: 64 << 10,
         ..SMALL

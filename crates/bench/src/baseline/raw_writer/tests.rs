@@ -1,7 +1,7 @@
 //! A writer between two NICs, and what it writes at the other.
 
 use super::*;
-use crate::baseline::tests::two_nics::TwoNics;
+use crate::baseline::tests::two_nics::{NicEnd, TwoNics};
 
 const BYTES: u64 = 128;
 
@@ -21,19 +21,22 @@ fn header(bytes: &[u8]) -> PackageHeader {
     }
 }
 
+/// A writer of `parts` parts to those of three buffers that are its `own`.
+fn writer(made: &[NicEnd; 2], parts: u64, own: (u64, u64)) -> RawWriter {
+    let [parts, target] = [(&made[0], parts), (&made[1], 3)].map(|(end, count)| Buffers {
+        region: end.region.clone(),
+        count,
+        bytes: BYTES,
+    });
+    RawWriter::new(parts, target, own, (made[0].qpn, made[0].cq))
+}
+
 #[test]
 fn buffers_are_written_in_turn_without_a_receiver() {
     for (parts, own, count) in [(1, (0, 1), 5), (3, (0, 3), 20), (2, (1, 2), 7)] {
         let mut nics = TwoNics::new(11);
         let made = nics.pair(4096, 2 * parts as u32);
-        let target = RawTarget {
-            at: made[1].keyed(),
-            buffers: 3,
-            buffer_bytes: BYTES,
-            own,
-        };
-        let ends = (made[0].qpn, made[0].cq);
-        let mut writer = RawWriter::new(made[0].region.clone(), parts, target, ends);
+        let mut writer = writer(&made, parts, own);
         let mut number = 0;
         while number < count || !writer.is_idle() {
             writer.poll(&mut nics.nics[0]).expect("nothing breaks");
@@ -42,19 +45,19 @@ fn buffers_are_written_in_turn_without_a_receiver() {
                 writer.fill(header(&bytes), [&bytes[..]]);
                 writer.post(&mut nics.nics[0]).expect("there is room");
                 number += 1;
-                assert!(writer.packages() == number);
+                assert!(writer.filling == number);
             }
             nics.settle();
         }
         for number in count.saturating_sub(own.1)..count {
             let expect = package(number);
-            let buffer = target.buffer_of(number);
+            let buffer = writer.buffer_of(number);
             let mut found = vec![0; expect.len()];
-            let at = target.offset_of(buffer) as usize + HEADER_BYTES;
+            let at = writer.target.offset(buffer) as usize + HEADER_BYTES;
             made[1].region.block.read(at, &mut found);
             assert_eq!(found, expect, "package {number}");
             let mut word = [0; 8];
-            let at = target.word_of(buffer) as usize;
+            let at = writer.target.word(buffer) as usize;
             made[1].region.block.read(at, &mut word);
             let length = expect.len() as u64 + HEADER_BYTES as u64;
             assert_eq!(u64::from_le_bytes(word), (number + 1) << 32 | length);
@@ -66,16 +69,9 @@ fn buffers_are_written_in_turn_without_a_receiver() {
 fn a_part_is_not_filled_again_before_its_write_has_ended() {
     let mut nics = TwoNics::new(12);
     let made = nics.pair(4096, 2);
-    let target = RawTarget {
-        at: made[1].keyed(),
-        buffers: 1,
-        buffer_bytes: BYTES,
-        own: (0, 1),
-    };
-    let ends = (made[0].qpn, made[0].cq);
-    let mut writer = RawWriter::new(made[0].region.clone(), 1, target, ends);
+    let mut writer = writer(&made, 1, (0, 1));
     writer.fill(header(b"x"), [&b"x"[..]]);
-    assert!(!writer.has_room() && writer.is_filled());
+    assert!(!writer.has_room() && writer.posting < writer.filling);
     writer.post(&mut nics.nics[0]).expect("there is room");
     assert_eq!(writer.poll(&mut nics.nics[0]), Ok(false));
     assert!(!writer.has_room() && !writer.is_idle());

@@ -6,20 +6,16 @@
 
 use super::frames::Frames;
 use super::message::{DROPS_MAX, Fetch, Message};
-use crate::harness::drive::Failure;
-use std::collections::VecDeque;
+use crate::harness::prelude::*;
 
 /// Maximum frames that the hand passes before other threads may use the cache.
 const LOOKS_MAX: u32 = 256;
 
 const NONE: u32 = u32::MAX;
 
-/// One access that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiter {
-    /// The worker.
     pub worker: u16,
-    /// The number of its access.
     pub slot: u16,
 }
 
@@ -32,14 +28,11 @@ pub enum PageSource {
     Joined,
     /// In another node's frame.
     Remote,
-    /// In storage.
     Storage,
 }
 
-/// The result of an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attempt {
-    /// It is done.
     Hit,
     /// It waits for a fetch that another access has started.
     Waits,
@@ -71,7 +64,6 @@ struct Frame {
     waiters: Vec<Waiter>,
 }
 
-/// A node's cache.
 #[derive(Debug)]
 pub struct Cache {
     /// The frames' bytes.
@@ -79,16 +71,16 @@ pub struct Cache {
     frames: Vec<Frame>,
     /// The frame of each page.
     table: Vec<u32>,
-    free: Vec<u32>,
+    pub free: Vec<u32>,
     /// The number of free frames that the housekeeper provides.
     free_low: usize,
     /// The frame that is checked next when one is to be freed (second chance).
     hand: u32,
     ids: u64,
-    /// Accesses of each worker that waited and are done.
-    done: Vec<VecDeque<(u16, PageSource)>>,
-    stirred: bool,
-    /// Redirections that were outdated.
+    /// Accesses of each worker that waited and are done: the slot, and where the page was.
+    pub done: Vec<VecDeque<(u16, PageSource)>>,
+    /// Whether there is news for other threads.
+    pub stirred: bool,
     pub redirects_stale: u64,
 }
 
@@ -118,25 +110,7 @@ impl Cache {
         }
     }
 
-    /// An access of a worker that waited and is done: its slot, and where the page was.
-    pub fn poll_done(&mut self, worker: u16) -> Option<(u16, PageSource)> {
-        self.done[usize::from(worker)].pop_front()
-    }
-
-    /// Whether there is news for other threads than the caller since the last call.
-    pub fn take_stirred(&mut self) -> bool {
-        core::mem::take(&mut self.stirred)
-    }
-
-    /// Whether there is a free frame.
-    pub fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
-
     /// An access to a page below the number of pages.
-    ///
-    /// # Errors
-    /// If the page is damaged.
     pub fn access(&mut self, page: u64, waiter: Waiter) -> Result<Attempt, Failure> {
         let at = self.table[page as usize];
         if at == NONE {
@@ -159,9 +133,6 @@ impl Cache {
     }
 
     /// Reports that the page that `worker` fetched into a frame has been written there.
-    ///
-    /// # Errors
-    /// If no fetch was pending, or the page is damaged.
     pub fn handle_loaded(&mut self, at: u32, worker: u16) -> Result<(), Failure> {
         self.fetching(at)?;
         self.install(at, worker, PageSource::Storage)
@@ -170,9 +141,6 @@ impl Cache {
     /// Reports that the page to fetch into a frame is in another node's frame, whose header must
     /// bear this id. The caller must read header and page into the local frame, then the header
     /// again.
-    ///
-    /// # Errors
-    /// If no fetch was pending.
     pub fn handle_redirect(&mut self, at: u32, id: u64) -> Result<(), Failure> {
         *self.fetching(at)? = id;
         Ok(())
@@ -181,9 +149,6 @@ impl Cache {
     /// Reports that a frame of another node has been read into a local one for `worker`; its header
     /// was `before` and `after`. If the page had been evicted meanwhile, returns the request to the
     /// owner.
-    ///
-    /// # Errors
-    /// As for [`Cache::handle_loaded`].
     pub fn handle_read(
         &mut self,
         at: u32,
@@ -222,20 +187,6 @@ impl Cache {
             looks,
             (!dropped.is_empty()).then_some(Message::Drop(dropped)),
         )
-    }
-
-    /// The cached pages, with their frames and ids; for tests. All other frames are free.
-    #[cfg(test)]
-    pub fn held(&self) -> Vec<(u64, u32, u64)> {
-        let frames = (0..).zip(&self.frames);
-        let here = frames.filter(|(_, frame)| frame.state == State::Here);
-        let held: Vec<_> = here.map(|(at, frame)| (frame.page, at, frame.id)).collect();
-        assert_eq!(held.len() + self.free.len(), self.frames.len());
-        assert!(
-            held.iter()
-                .all(|&(page, at, _)| self.table[page as usize] == at)
-        );
-        held
     }
 
     /// The id that the header of another node's frame has to bear.

@@ -4,15 +4,9 @@
 //! answer has arrived, every SEND finds a receive, and no buffer is written while it is sent.
 
 use super::message::{Message, WORDS_MAX};
-use crate::baseline::requests::{post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SET_UP, on_nic, region};
-use crate::harness::Result;
-use crate::harness::drive::{Failure, OrFailed};
-use core::sync::atomic::Ordering;
-use rackweave_base::Qpn;
-use rackweave_rack::Rack;
-use rackweave_sim::world::Context;
-use rackweave_verbs::{Completion, Operation, ReceiveRequest, Region, WorkRequest};
+use crate::baseline::verbs::{NodeEnd, SET_UP, on_nic, post, post_receive, region};
+use crate::harness::prelude::*;
+use rackweave_verbs::ReceiveRequest;
 
 /// Bytes of a message's buffer.
 const BUFFER: u64 = 256;
@@ -39,7 +33,6 @@ pub fn parts(id: u64) -> (u32, u32) {
 /// One end of a connection.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// The queue pair.
     pub qpn: Qpn,
     number: u32,
     /// Its buffers: receive buffers, then send buffers.
@@ -91,9 +84,6 @@ impl Channel {
     }
 
     /// Takes the message that has arrived in a buffer, with its tag, and posts the buffer again.
-    ///
-    /// # Errors
-    /// If the message is invalid, or the queue pair does not accept the buffer.
     pub fn receive(
         &self,
         context: &mut Context<'_>,

@@ -5,17 +5,13 @@
 //! wait meanwhile.
 
 use super::message::{Fetch, Holder, Message};
-use crate::harness::drive::Failure;
-use std::collections::VecDeque;
+use crate::harness::prelude::*;
 
 /// The destination of an answer: the connection of the request, its node, and its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
-    /// The node.
     pub node: u16,
-    /// The connection.
     pub channel: u32,
-    /// The request's tag.
     pub tag: u16,
 }
 
@@ -23,11 +19,8 @@ pub struct Asker {
 /// notified; then [`Directory::handle_loaded`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// The page.
     pub page: u64,
-    /// The requester.
     pub to: Asker,
-    /// The requester's frame.
     pub frame: u32,
 }
 
@@ -38,13 +31,10 @@ struct Entry {
     waiting: VecDeque<(Asker, Fetch)>,
 }
 
-/// The directory of all pages.
 #[derive(Debug)]
 pub struct Directory {
     entries: Vec<Entry>,
-    /// Answers to be sent.
     pub answers: VecDeque<(Asker, Message)>,
-    /// Pages to be loaded.
     pub loads: VecDeque<Load>,
 }
 
@@ -60,7 +50,6 @@ impl Entry {
 }
 
 impl Directory {
-    /// A directory of `pages` pages that no node holds.
     pub fn new(pages: u64) -> Self {
         Self {
             entries: vec![Entry::default(); pages as usize],
@@ -70,9 +59,6 @@ impl Directory {
     }
 
     /// Handles a request.
-    ///
-    /// # Errors
-    /// If the request is invalid, or about a page that does not exist.
     pub fn handle_request(&mut self, asker: Asker, message: Message) -> Result<(), Failure> {
         match message {
             Message::Fetch(fetch) => {
@@ -92,9 +78,6 @@ impl Directory {
     }
 
     /// Handles the completed load of a page into a frame.
-    ///
-    /// # Errors
-    /// If no load was pending.
     pub fn handle_loaded(&mut self, page: u64) -> Result<(), Failure> {
         let entry = self.entry(page)?;
         if !core::mem::take(&mut entry.is_loading) {
@@ -138,19 +121,6 @@ impl Directory {
             }
         }
         Ok(())
-    }
-
-    /// What each node holds, as page, frame and id, when no request is in flight; for tests.
-    #[cfg(test)]
-    pub fn held(&self, node: u16) -> Vec<(u64, u32, u64)> {
-        let is_idle = |entry: &Entry| !entry.is_loading && entry.waiting.is_empty();
-        assert!(self.answers.is_empty() && self.loads.is_empty());
-        assert!(self.entries.iter().all(is_idle));
-        let pages = (0..).zip(&self.entries);
-        let all = pages.flat_map(|(page, entry)| entry.holders.iter().map(move |of| (page, of)));
-        let own = all.filter(|(_, holder)| holder.node == node);
-        own.map(|(page, holder)| (page, holder.frame, holder.id))
-            .collect()
     }
 }
 

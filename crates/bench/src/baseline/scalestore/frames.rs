@@ -8,9 +8,8 @@
 //! A page begins with its number. The last word of every sector and the first of every sector but
 //! the first are seals, which show whether all its parts belong together.
 
-use core::sync::atomic::Ordering;
-use rackweave_base::Block;
-use rackweave_verbs::{Region, Segment};
+use crate::harness::prelude::*;
+use rackweave_verbs::Segment;
 
 /// Bytes in front of a page.
 pub const HEADER: u64 = 64;
@@ -21,7 +20,6 @@ pub const HEADER_WORDS: u32 = 16;
 /// Bytes of a sector: the smallest write of a drive.
 pub const SECTOR: usize = 4096;
 
-/// The frames of a node.
 #[derive(Clone, Debug)]
 pub struct Frames {
     region: Region,
@@ -34,7 +32,6 @@ impl Frames {
         count as usize * (HEADER as usize + page_size as usize)
     }
 
-    /// The frames in `region`.
     pub fn new(region: Region, page_size: u32) -> Self {
         Self { region, page_size }
     }
@@ -80,9 +77,6 @@ impl Frames {
 }
 
 /// Writes a page of `bytes` bytes at `offset`. The bytes between its seals are unchanged.
-///
-/// # Panics
-/// If the page is not in the block.
 pub fn write_page(block: &Block, offset: usize, bytes: usize, page: u64) {
     for at in core::iter::once(0).chain(seals(bytes)) {
         let word = block.word(offset + at);
@@ -91,9 +85,6 @@ pub fn write_page(block: &Block, offset: usize, bytes: usize, page: u64) {
 }
 
 /// The number of the page of `bytes` bytes at `offset`; `None` if its parts do not belong together.
-///
-/// # Panics
-/// As [`write_page`].
 pub fn read_page(block: &Block, offset: usize, bytes: usize) -> Option<u64> {
     let load = |at: usize| block.word(offset + at).load(Ordering::Acquire);
     let page = load(0);
@@ -106,7 +97,6 @@ fn seal(page: u64, at: usize) -> u64 {
     page.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(at as u64))
 }
 
-/// The offsets of seals.
 fn seals(bytes: usize) -> impl Iterator<Item = usize> {
     let sectors = (0..bytes).step_by(SECTOR);
     sectors.flat_map(|start| {

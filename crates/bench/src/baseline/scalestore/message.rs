@@ -19,32 +19,25 @@ const LOADED: u64 = 3;
 const REDIRECT: u64 = 4;
 const DROPPED: u64 = 5;
 
-/// A request for a page in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// The page.
     pub page: u64,
     /// The number of this request at its node; it identifies the copy that the node holds because
     /// of it.
     pub id: u64,
-    /// The frame for the page.
     pub frame: u32,
     /// Whether the page is to come from storage: a redirection has failed before.
     pub from_storage: bool,
 }
 
-/// A copy of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The node that has it.
     pub node: u16,
-    /// The number of its frame.
     pub frame: u32,
     /// The id of the request by which the node has it.
     pub id: u64,
 }
 
-/// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// To the owner: request for a page.

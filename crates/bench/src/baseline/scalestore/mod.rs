@@ -48,42 +48,31 @@ pub mod cache;
 mod channel;
 pub mod directory;
 pub mod frames;
-mod housekeeper;
 pub mod message;
 mod server;
 mod store;
 mod worker;
 
-use super::set_up;
-use crate::harness::drive::Until;
-use crate::harness::{ExperimentError, Run, shuffle};
+use super::verbs;
+use crate::harness::prelude::*;
+use crate::harness::shuffle;
 use core::cell::Cell;
-use rackweave_base::{Duration, Instant};
-use rackweave_sim::world::Step;
-use std::rc::Rc;
 use store::Store;
 
 /// The pages that one worker reads, one after the other; `None` when it has read all.
 pub type Pages = Box<dyn FnMut() -> Option<u64>>;
 
-/// The configuration of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Bytes of a page, a multiple of 4096.
     pub page_size: u32,
-    /// Number of pages.
     pub pages: u64,
-    /// Buffer frames of each compute node.
     pub frames_per_node: u32,
-    /// Nodes with workers.
     pub compute_nodes: u16,
-    /// Workers per compute node.
     pub workers: u16,
     /// Concurrent accesses of a worker.
     pub depth: u16,
-    /// Handlers of the storage node.
     pub handlers: u16,
-    /// Drives of the storage node.
     pub ssds: u32,
     /// Whether NICs control their rate (DCQCN). The fabric drops what its queues cannot hold.
     pub congestion_control: bool,
@@ -96,11 +85,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that every setting is valid.
-    fn check(&self) -> Result<(), ExperimentError> {
+    fn check(&self) -> Result<()> {
         let (size, frames) = (self.page_size.into(), self.frames_per_node.into());
         let nodes = self.compute_nodes.into();
-        set_up::check(&[
+        verbs::check(&[
             ("the size of a page", size, 4096..=1 << 20, 4096),
             ("the number of pages", self.pages, 1..=1 << 26, 1),
             ("the number of frames", frames, 4..=1 << 24, 1),
@@ -121,12 +109,9 @@ impl Config {
 /// Accesses by where their page was found, in the order of [`cache::PageSource`].
 pub type Found = [u64; 4];
 
-/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
-    /// Accesses done per second of the window.
     pub per_second: f64,
-    /// Accesses by where their pages were found.
     pub found: Found,
     /// Packets that full queues dropped, over the whole run.
     pub packets_dropped: u64,
@@ -144,10 +129,6 @@ fn next(happened: bool) -> Step {
 }
 
 /// Runs in virtual time; `pages` returns the pages of each worker, by its number among all workers.
-///
-/// # Errors
-/// If the configuration is invalid, the rack cannot be built, a page is lost or damaged, or the
-/// user stops the run.
 pub fn run(
     run: &mut Run<'_>,
     config: &Config,

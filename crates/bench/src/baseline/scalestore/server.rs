@@ -9,14 +9,9 @@ use super::directory::{Asker, Directory, Load};
 use super::frames::{HEADER, write_page};
 use super::message::Message;
 use super::next;
-use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::{Failure, Program, Turn};
-use core::cell::RefCell;
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
+use crate::baseline::verbs::{Remote, poll, post};
+use crate::harness::prelude::*;
 use rackweave_target::{Backend, Io, IoKind};
-use rackweave_verbs::{Completion, CqId, Region};
-use std::rc::Rc;
 
 /// Loads that miss every cache, per message: the page's bucket in a hash table and its entry.
 /// Assumed, as for any hash table larger than the caches.
@@ -25,24 +20,16 @@ const MISSES_PER_MESSAGE: u64 = 2;
 /// Completions taken in one step.
 const POLL: usize = 8;
 
-/// A connection to a thread.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The local end.
     pub channel: Channel,
-    /// The thread's node.
     pub node: u16,
-    /// The frames of that node.
     pub frames: Remote,
 }
 
-/// State shared by all handlers.
 pub struct Owner {
-    /// Bytes of a page.
     page_size: u32,
-    /// Which nodes have which page.
     pub directory: Directory,
-    /// The connections.
     pub lines: Vec<Line>,
     /// Staging buffers of a page each.
     staging: Region,

@@ -3,22 +3,15 @@
 use super::cache::Cache;
 use super::channel::Channel;
 use super::frames::Frames;
-use super::housekeeper::{TAGS, housekeeper};
 use super::server::{Line, Owner, handler};
-use super::worker::{SCRATCH, Slot, Worker};
+use super::worker::{SCRATCH, Slot, TAGS, Worker, housekeeper};
 use super::{Config, Pages, Shared};
-use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{NodeEnd, connect};
-use crate::harness::Result;
+use crate::baseline::verbs::{NodeEnd, Remote, connect};
 use crate::harness::blank::BlankBackend;
-use crate::harness::drive::{Testbed, nodes};
-use core::cell::RefCell;
-use rackweave_base::{NodeId, Rng};
-use rackweave_rack::config::{NicSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, SsdBackend};
+use crate::harness::prelude::*;
+use rackweave_rack::SsdBackend;
+use rackweave_rack::config::NicSection;
 use rackweave_sim::SsdModel;
-use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// Staging buffers of the storage node, per drive: a queue depth of 128 (seamless, section 3), and
 /// as many in flight over the network.
@@ -56,9 +49,6 @@ fn rack_config(config: &Config, seed: u64) -> RackConfig {
 
 impl Store {
     /// Builds everything; `pages` returns the pages of a worker by its number among all workers.
-    ///
-    /// # Errors
-    /// If the configuration is invalid, or a node lacks resources.
     pub fn new(config: &Config, seed: u64, pages: &mut dyn FnMut(usize) -> Pages) -> Result<Self> {
         config.check()?;
         let rack = Testbed::new(&rack_config(config, seed))?;

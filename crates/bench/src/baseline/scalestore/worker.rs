@@ -1,20 +1,13 @@
-//! A worker: a thread of a compute node with several concurrent accesses to pages.
+//! The threads of a compute node: workers with several concurrent accesses to pages, and a
+//! housekeeper.
 
 use super::cache::{Attempt, Cache, PageSource, Waiter};
 use super::channel::{Channel, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
 use super::message::{Fetch, Holder, Message};
 use super::{Pages, Shared, next};
-use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::{Failure, Program};
-use core::cell::RefCell;
-use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Instant};
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
-use rackweave_verbs::{CqId, Region, Verbs};
-use std::collections::VecDeque;
-use std::rc::Rc;
+use crate::baseline::verbs::{Remote, poll, post};
+use crate::harness::prelude::*;
 
 /// Bytes per slot for headers read from other nodes: one header before the page, one after.
 pub const SCRATCH: u64 = 2 * HEADER;
@@ -22,13 +15,10 @@ pub const SCRATCH: u64 = 2 * HEADER;
 /// Completions taken in one step.
 const POLL: usize = 4;
 
-/// A worker.
 pub struct Worker {
     /// Its number at its node.
     pub number: u16,
-    /// Its node's cache.
     pub cache: Rc<RefCell<Cache>>,
-    /// The completion queue of its requests.
     pub cq: CqId,
     /// The connection to the owner.
     pub channel: Channel,
@@ -36,7 +26,6 @@ pub struct Worker {
     pub remotes: Vec<Option<Remote>>,
     /// Memory for headers that are read from other nodes: [`SCRATCH`] bytes for each slot.
     pub scratch: Region,
-    /// The pages that it accesses.
     pub pages: Pages,
     /// The cost of one access.
     pub work: Duration,
@@ -46,15 +35,12 @@ pub struct Worker {
     pub found: Shared,
     /// The pending accesses, each in a slot of its own.
     pub slots: Vec<Slot>,
-    /// Free slots.
     pub free: Vec<u16>,
     /// Accesses for which no frame was free.
     pub blocked: VecDeque<u16>,
-    /// Whether all accesses have been begun.
     pub is_exhausted: bool,
 }
 
-/// A pending access.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Slot {
     page: u64,
@@ -86,12 +72,12 @@ impl Program for Worker {
                 _ => {}
             }
         }
-        while let Some((slot, source)) = cache.poll_done(self.number) {
+        while let Some((slot, source)) = cache.done[usize::from(self.number)].pop_front() {
             happened = true;
             self.done(context, slot, source);
         }
         happened |= self.begin(context, cache)?;
-        if cache.take_stirred() {
+        if core::mem::take(&mut cache.stirred) {
             context.wake_neighbours();
         }
         let is_done = self.is_exhausted && self.free.len() == self.slots.len();
@@ -123,7 +109,7 @@ impl Worker {
     fn begin(&mut self, context: &mut Context<'_>, cache: &mut Cache) -> Result<bool, Failure> {
         if !self.blocked.is_empty() {
             // Its other slots wait, too: pages are fetched in the order of the accesses.
-            if !cache.has_room() {
+            if cache.free.is_empty() {
                 return Ok(false);
             }
             let blocked = self.blocked.pop_front();
@@ -212,5 +198,40 @@ impl Worker {
             found[source as usize] += 1;
             self.found.set(found);
         }
+    }
+}
+
+/// Maximum requests to the owner in flight.
+pub const TAGS: u32 = 64;
+
+/// The housekeeper of a node, which frees frames and notifies the owner of evicted pages: the cache, the completion queue of its requests, and the connection to the
+/// owner.
+pub fn housekeeper(cache: Rc<RefCell<Cache>>, cq: CqId, channel: Channel) -> impl Program {
+    // Tags without a request in flight, and drops that wait for one.
+    let mut free: Vec<u16> = (0..TAGS as u16).rev().collect();
+    let mut waiting: VecDeque<Message> = VecDeque::new();
+    move |context: &mut Context<'_>| -> Turn {
+        let completions = poll(context, cq, 2 * POLL)?;
+        for completion in completions.iter().filter(|one| kind(one.id) == RECEIVED) {
+            match channel.receive(context, completion)? {
+                (tag, Message::Dropped) => free.push(tag),
+                (_, other) => return Err(format!("the owner sent a housekeeper {other:?}")),
+            }
+        }
+        let mut cache = cache.borrow_mut();
+        let (looks, dropped) = cache.evict();
+        waiting.extend(dropped);
+        let cost = context.cpu().cache_latency * u64::from(looks);
+        context.charge(Category::Communication, cost);
+        while let Some(&tag) = free.last()
+            && let Some(message) = waiting.pop_front()
+        {
+            free.pop();
+            channel.send(context, tag, &message)?;
+        }
+        if core::mem::take(&mut cache.stirred) {
+            context.wake_neighbours();
+        }
+        Ok(next(looks > 0 || !completions.is_empty()))
     }
 }

@@ -2,17 +2,10 @@
 
 use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
-use crate::baseline::requests::{Remote, poll, post};
-use crate::harness::drive::{Failure, Program, Turn};
-use core::cell::RefCell;
-use core::sync::atomic::Ordering;
-use rackweave_base::Duration;
+use crate::baseline::verbs::{Remote, poll, post};
+use crate::harness::prelude::*;
 use rackweave_sim::checkers::stamp::{self, STAMP_BYTES, Stamp};
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, stream_time};
-use rackweave_verbs::{CqId, Operation, Region, WorkRequest};
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 /// Completions taken in one step.
 const POLL: usize = 4;
@@ -42,13 +35,9 @@ impl Common {
 /// The source of sequence numbers: a word at a node, raised by fetch-and-add. The next one is
 /// requested as soon as one is used, so that it comes while a message is being sent.
 pub struct Sequencer {
-    /// The word.
     pub word: Remote,
-    /// Memory for the answer.
     pub answer: Region,
-    /// Numbers requested so far.
     pub asked: u64,
-    /// Whether an answer is in flight.
     pub is_pending: bool,
     /// The number that is not used yet.
     pub number: Option<u64>,

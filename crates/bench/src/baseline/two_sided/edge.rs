@@ -3,15 +3,11 @@
 //! A receiver has [`WINDOW`] receive requests posted per edge. It reports to the sender how many it
 //! has posted again by WRITEs of a counter, so that every SEND finds one.
 
-use crate::baseline::requests::{Remote, post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SET_UP, connect, on_nic, region};
-use crate::harness::Result;
-use crate::harness::drive::{Failure, OrFailed};
-use core::sync::atomic::Ordering;
-use rackweave_base::Qpn;
-use rackweave_rack::Rack;
-use rackweave_sim::world::Context;
-use rackweave_verbs::{Operation, ReceiveRequest, Region, Segment, WorkRequest};
+use crate::baseline::verbs::{
+    NodeEnd, Remote, SET_UP, connect, on_nic, post, post_receive, region,
+};
+use crate::harness::prelude::*;
+use rackweave_verbs::{ReceiveRequest, Segment};
 
 /// Messages that may be in flight on an edge.
 pub const WINDOW: u64 = 64;
@@ -46,7 +42,6 @@ pub struct Inlet {
     /// Receives posted again, and how many of them were reported to the sender.
     freed: u64,
     reported: u64,
-    /// The sender's credit.
     credit: Remote,
 }
 
@@ -112,7 +107,6 @@ impl Inlet {
         ReceiveRequest::new(id, &[self.message(slot)])
     }
 
-    /// The message in the buffer of a slot.
     pub fn message(&self, slot: u64) -> Segment {
         let at = slot * u64::from(self.message);
         self.region.segment(at, self.message)

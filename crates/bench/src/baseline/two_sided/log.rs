@@ -1,14 +1,8 @@
 //! The messages that a consumer delivered, and when; the same log for every system that replicates.
 
-use crate::harness::Result;
-use crate::harness::drive::failed;
-use core::cell::RefCell;
-use rackweave_base::{Instant, NodeId};
-use rackweave_rack::SimulatedRack;
-use rackweave_sim::CpuReport;
+use crate::harness::prelude::*;
 use rackweave_sim::checkers::stamp::Stamp;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// The messages that a consumer delivered, in its order.
 #[derive(Clone, Default, Debug)]
@@ -18,18 +12,15 @@ pub struct Log {
 }
 
 impl Log {
-    /// Records a delivered message.
     pub fn note(&mut self, at: Instant, stamp: Stamp) {
         self.order.push(stamp);
         self.times.push(at);
     }
 
-    /// Messages delivered so far.
     pub fn count(&self) -> u64 {
         self.order.len() as u64
     }
 
-    /// When the last message was delivered.
     pub fn last(&self) -> Instant {
         self.times.last().copied().unwrap_or(Instant::ZERO)
     }
@@ -92,7 +83,6 @@ fn per_second(times: &[Instant]) -> f64 {
     messages * half as f64 / (apart as f64 * 1e-9)
 }
 
-/// The results of a replication.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Bytes per second of each producer while all of them were producing, seen by the first

@@ -1,18 +1,12 @@
 //! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
-use crate::harness::drive::{Failure, Program};
-use crate::harness::metered::on_core;
-use crate::harness::tally::Shared;
-use rackweave_base::{Duration, Instant, Rng};
+use crate::harness::prelude::*;
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
-use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 use rackweave_workload::ycsb::Zipf;
-use std::collections::HashMap;
 
-/// The keys that a client requests.
 #[derive(Clone, Debug)]
 pub enum Keys {
     /// Uniformly distributed over this many keys.
@@ -30,10 +24,8 @@ impl Keys {
     }
 }
 
-/// The requested operations.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// The distribution of keys.
     pub keys: Keys,
     /// The share of updates in all operations.
     pub updates: f64,

@@ -2,12 +2,10 @@
 //! and clients on the compute node.
 
 use super::client::{Mix, client};
-use super::server::{Prices, Slowdown, serving};
+use super::server::{Prices, serving};
 use super::{attributes, testbed, tree};
-use crate::harness::drive::{OrFailed, Testbed};
-use crate::harness::tally::{Seen, Shared, Span, Tally};
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, Rng};
+use crate::harness::prelude::*;
+use crate::harness::tally::Seen;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
     Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
@@ -15,7 +13,6 @@ use rackweave_endpoint::index::{
 use rackweave_endpoint::rpc;
 use rackweave_rack::services::IndexService;
 use rackweave_rack::{IndexEndpointSpec, IndexSpec};
-use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 
 /// The endpoints: the host's and the DPU's.
@@ -32,7 +29,6 @@ const PAYLOAD_MAX: u32 = 64;
 /// Timeout of clients; nothing is lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct IndexPlan {
     /// Keys in the real trees, from 0 on.
@@ -43,21 +39,18 @@ pub struct IndexPlan {
     pub offload: f64,
     /// Bytes of a tree node.
     pub node_bytes: u32,
-    /// How clients read.
     pub access: Access,
     /// Threads of the compute node.
     pub clients: u16,
     /// Operations in flight of each client.
     pub operations: u16,
-    /// The requested operations.
     pub mix: Mix,
     /// When the DPU's cores become slower, if they do.
-    pub slowdown: Option<Slowdown>,
+    pub dpu_slower_from: Option<Instant>,
     /// The longest request or reply.
     pub payload_max: u32,
     /// Minimum capacity of each tree in keys, if keys are to move.
     pub capacity: u64,
-    /// The length of the run.
     pub span: Span,
 }
 
@@ -73,20 +66,18 @@ impl IndexPlan {
             clients: devices::COMPUTE_THREADS,
             operations: 16,
             mix,
-            slowdown: None,
+            dpu_slower_from: None,
             payload_max: PAYLOAD_MAX,
             capacity: 0,
             span: Span::new(Duration::from_micros(50), Duration::from_micros(800)),
         }
     }
 
-    /// Sets the measured time.
     pub fn counted(mut self, counted: Duration) -> Self {
         self.span.counted = counted;
         self
     }
 
-    /// Configuration of a server thread.
     fn server(&self) -> rpc::ServerConfig {
         rpc::ServerConfig {
             clients_max: self.clients + 4,
@@ -99,7 +90,6 @@ impl IndexPlan {
         }
     }
 
-    /// Configuration of a client.
     fn client(&self) -> IndexClientConfig {
         IndexClientConfig {
             operations: self.operations,
@@ -119,7 +109,6 @@ impl IndexPlan {
         }
     }
 
-    /// The initial map.
     fn map(&self) -> Result<PartitionMap> {
         let first = self.keys - (self.keys as f64 * self.offload).round() as u64;
         let map = match first {
@@ -132,9 +121,7 @@ impl IndexPlan {
 
 /// The index, before its threads start.
 pub struct Index {
-    /// The testbed.
     pub rack: Testbed,
-    /// Host and DPU.
     pub service: IndexService,
     plan: IndexPlan,
     rng: Rng,
@@ -169,8 +156,7 @@ impl Index {
             ..IndexSpec::new(endpoints, map)
         };
         let service = IndexService::with_spec(&rack, spec, None, None).or_failed("the index")?;
-        let entries = (0..plan.keys).map(|key| (key, tree::value_of(key).to_le_bytes()));
-        service.load(entries).or_failed("a tree")?;
+        service.load(tree::entries(plan.keys)).or_failed("a tree")?;
         Ok(Self {
             rack,
             service,
@@ -179,7 +165,6 @@ impl Index {
         })
     }
 
-    /// Starts server threads and clients.
     pub fn start(&mut self, tally: &Shared) -> Result<()> {
         let plan = &self.plan;
         for index in 0..plan.clients {
@@ -194,8 +179,9 @@ impl Index {
             .map(|(_, server)| Prices::new(server, plan.keys, plan.scale, plan.node_bytes));
         for (endpoint, node, server) in self.service.index().servers() {
             let of = endpoint.index();
-            let slowdown = plan.slowdown.filter(|_| ENDPOINTS[of].1 == Server::Dpu);
-            let serving = serving(server.clone(), prices[of].clone(), slowdown);
+            let slower_from = plan.dpu_slower_from;
+            let slower_from = slower_from.filter(|_| ENDPOINTS[of].1 == Server::Dpu);
+            let serving = serving(server.clone(), prices[of].clone(), slower_from);
             self.rack.spawn(node, serving);
         }
         Ok(())
@@ -207,7 +193,5 @@ pub fn measure(run: &mut Run<'_>, plan: &IndexPlan) -> Result<Seen> {
     let mut index = Index::new(run.seed, plan)?;
     let tally = Tally::new(index.rack.now(), plan.span);
     index.start(&tally)?;
-    Tally::run(&tally, run, &mut index.rack)?;
-    let seen = tally.borrow().seen();
-    Ok(seen)
+    Tally::run(&tally, run, &mut index.rack)
 }

@@ -1,26 +1,17 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::{Core, tree};
-use crate::harness::drive::Program;
-use crate::harness::metered::on_core;
+use crate::harness::prelude::*;
 use crate::harness::work::Priced;
 use core::cell::Cell;
-use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::Shard;
 use rackweave_endpoint::index::message::Method;
 use rackweave_rack::SharedServer;
+use rackweave_sim::TreeCost;
 use rackweave_sim::testbed::Server;
-use rackweave_sim::{TreeCost, devices};
-use std::rc::Rc;
 
-/// A slowdown of a server's cores.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Slowdown {
-    /// When it starts.
-    pub from: Instant,
-    /// Everything takes this many times as long.
-    pub factor: u64,
-}
+/// Factor by which a server's cores become slower.
+const SLOWER: u64 = 2;
 
 /// Costs of operations on a shard, shared by all its threads.
 #[derive(Debug)]
@@ -83,11 +74,11 @@ fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64)
     }
 }
 
-/// A server thread of the endpoint with these prices; its core may become slower.
+/// A server thread of the endpoint with these prices; its core may become slower at some time.
 pub fn serving(
     server: SharedServer,
     prices: Rc<Prices>,
-    slowdown: Option<Slowdown>,
+    slower_from: Option<Instant>,
 ) -> impl Program {
     let core = Core::of(prices.server);
     let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
@@ -106,10 +97,10 @@ pub fn serving(
         if let Some(qpn) = thread.rpc.poll_lost() {
             return Err(format!("the connection {qpn} broke"));
         }
-        if let Some(slowdown) = slowdown.filter(|slowdown| slowdown.from <= now) {
-            let more = verbs.spent() * (slowdown.factor - 1);
+        if slower_from.is_some_and(|from| from <= now) {
+            let more = verbs.spent() * (SLOWER - 1);
             verbs.pay(|_| more);
-            compute = compute * slowdown.factor;
+            compute = compute * SLOWER;
         }
         let spent = verbs.spent() + compute;
         if spent > Duration::ZERO {

@@ -1,7 +1,6 @@
 //! Trees of the experiments: their keys, and their cost at the paper's sizes.
 
-use crate::harness::Result;
-use crate::harness::drive::OrFailed;
+use crate::harness::prelude::*;
 use rackweave_base::Memory;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_sim::testbed::Server;
@@ -22,26 +21,17 @@ pub fn value_of(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key
 }
 
-/// A tree with the bounds `low..=last` and the keys from `low` up to `end` exclusive, with capacity
-/// for at least `capacity` keys.
-pub fn load(
-    memory: &Memory,
-    node_bytes: u32,
-    (low, last): (u64, u64),
-    (end, capacity): (u64, u64),
-) -> Result<Tree> {
-    let keys = end.saturating_sub(low);
-    let config = TreeConfig {
-        low,
-        last,
-        ..TreeConfig::for_keys(keys.max(capacity).max(1), node_bytes, 8)
-    };
-    let block = memory
-        .allocate(config.bytes() as usize)
-        .or_failed("a tree")?;
-    let tree = Tree::create(block, &config).or_failed("a tree")?;
-    let entries = (low..end).map(|key| (key, value_of(key).to_le_bytes()));
-    tree.bulk_load(entries).or_failed("a tree")?;
+/// The keys below `keys` and their values.
+pub fn entries(keys: u64) -> impl Iterator<Item = (u64, [u8; 8])> {
+    (0..keys).map(|key| (key, value_of(key).to_le_bytes()))
+}
+
+/// A tree of these keys.
+pub fn load(memory: &Memory, keys: u64) -> Result<Tree> {
+    let config = TreeConfig::for_keys(keys.max(1), NODE_BYTES, 8);
+    let block = memory.allocate(config.bytes() as usize);
+    let tree = Tree::create(block.or_failed("a tree")?, &config).or_failed("a tree")?;
+    tree.bulk_load(entries(keys)).or_failed("a tree")?;
     Ok(tree)
 }
 

@@ -1,6 +1,6 @@
 //! A cache line that moves between cores.
 
-use rackweave_base::{Duration, Instant};
+use crate::harness::prelude::*;
 
 /// The schedule of a line's owners.
 ///

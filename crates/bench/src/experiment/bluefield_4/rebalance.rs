@@ -3,28 +3,17 @@
 
 use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
-use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
-use crate::figure::{Values, values};
-use crate::harness::drive::{Failure, OrFailed};
-use crate::harness::metered::on_core;
-use crate::harness::tally::{Span, Tally};
-use crate::harness::{ExperimentError, Result, Run};
-use core::cell::RefCell;
-use rackweave_base::{Duration, Instant};
+use crate::harness::prelude::*;
 use rackweave_endpoint::index::{
     CoordinatorConfig, CoordinatorEvent, PartitionMap, RebalanceConfig,
 };
 use rackweave_endpoint::rpc;
 use rackweave_sim::testbed::Server;
 use rackweave_workload::ycsb::Zipf;
-use std::rc::Rc;
 
 /// Keys in the real trees: the moved data shrinks by the same ratio to the paper's 1 M keys.
 pub const REAL_KEYS: u64 = 5_000;
-
-/// Skew of the skewed workload; the lowest keys are the hottest.
-const SKEW: f64 = 0.8;
 
 /// Bytes of a page of entries that is moved.
 const PAGE_BYTES: u32 = 2048;
@@ -38,48 +27,46 @@ const SAMPLE: Duration = Duration::from_micros(100);
 /// Length of a part of the time series.
 const PART: Duration = Duration::from_micros(250);
 
-/// Factor by which the DPU becomes slower.
-const SLOWER: u64 = 2;
+/// A load that the rebalancer must handle.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scenario {
+    /// Its name in figures.
+    pub name: &'static str,
+    /// The skew of requests, with the lowest keys the most popular; none: all keys are equal.
+    skew: Option<f64>,
+    /// Milliseconds after which a short run must have settled.
+    settle_ms: u64,
+    /// Whether the DPU becomes slower in the middle of the run.
+    slows_down: bool,
+}
 
-/// The load that the rebalancer must handle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scenario {
-    /// Keys are requested uniformly.
-    Uniform,
-    /// The lowest keys are requested most.
-    Skewed,
-    /// The DPU becomes slower in the middle of the run.
-    SlowDpu,
+/// All scenarios, the one with equal keys first.
+pub const SCENARIOS: [Scenario; 3] = [
+    scenario("uniform keys", None, 5, false),
+    // Ranges of unpopular keys have many keys for their share of the work.
+    scenario("skewed keys", Some(0.8), 9, false),
+    scenario("the DPU slows down", None, 5, true),
+];
+
+const fn scenario(
+    name: &'static str,
+    skew: Option<f64>,
+    settle_ms: u64,
+    slows_down: bool,
+) -> Scenario {
+    Scenario {
+        name,
+        skew,
+        settle_ms,
+        slows_down,
+    }
 }
 
 impl Scenario {
-    /// All scenarios.
-    pub const ALL: [Self; 3] = [Self::Uniform, Self::Skewed, Self::SlowDpu];
-
-    /// Its name in figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform keys",
-            Self::Skewed => "skewed keys",
-            Self::SlowDpu => "the DPU slows down",
-        }
-    }
-
-    /// Time after which a short run must have settled.
-    fn settle(self) -> Duration {
-        match self {
-            Self::Uniform | Self::SlowDpu => Duration::from_millis(5),
-            // Ranges of unpopular keys have many keys for their share of the work.
-            Self::Skewed => Duration::from_millis(9),
-        }
-    }
-
     fn plan(self) -> Result<IndexPlan> {
-        let keys = match self {
-            Self::Uniform | Self::SlowDpu => Keys::Uniform(REAL_KEYS),
-            Self::Skewed => Zipf::new(REAL_KEYS, SKEW)
-                .map(Keys::Ordered)
-                .or_failed("the keys")?,
+        let keys = match self.skew {
+            None => Keys::Uniform(REAL_KEYS),
+            Some(skew) => Keys::Ordered(Zipf::new(REAL_KEYS, skew).or_failed("the keys")?),
         };
         let mix = Mix { keys, updates: 0.0 };
         let scale = tree::PAPER_KEYS[0] / REAL_KEYS;
@@ -90,7 +77,6 @@ impl Scenario {
 /// The result of the rebalancer in a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Course {
-    /// The scenario.
     pub scenario: Scenario,
     /// Operations per second, by time in seconds.
     pub points: Vec<(f64, f64)>,
@@ -107,10 +93,9 @@ pub struct Course {
 }
 
 impl Course {
-    /// What claims and notes say of it.
     pub fn values(&self) -> Values {
         values! {
-            name: self.scenario.name(),
+            name: self.scenario.name,
             over_best: self.reached / self.best.1,
             reached: self.reached / 1e6,
             offload: self.offload * 100.0,
@@ -122,28 +107,16 @@ impl Course {
     }
 }
 
-/// The slowdown of the DPU in a scenario, if there is one.
-fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
-    let slowdown = Slowdown {
-        from: Instant::ZERO + from,
-        factor: SLOWER,
-    };
-    (scenario == Scenario::SlowDpu).then_some(slowdown)
-}
-
 /// Runs a scenario with the rebalancer and with fixed splits.
 pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
     let (times, micros) = run.scale.pick((1, 500), (2, 1_000));
-    let settle = scenario.settle() * times;
-    let slow_from = match scenario {
-        Scenario::SlowDpu => settle,
-        _ => Duration::ZERO,
-    };
+    let settle = Duration::from_millis(scenario.settle_ms) * times;
+    let slow_from = settle * u64::from(scenario.slows_down);
     let plan = IndexPlan {
         span: Span::new(settle + slow_from, Duration::from_micros(micros)),
         payload_max: PAGE_BYTES,
         capacity: 2 * REAL_KEYS,
-        slowdown: slowdown(scenario, slow_from),
+        dpu_slower_from: scenario.slows_down.then_some(Instant::ZERO + slow_from),
         ..scenario.plan()?
     };
     let mut index = Index::new(run.seed, &plan)?;
@@ -167,14 +140,36 @@ pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
     })
 }
 
-/// Runs all scenarios.
 pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>> {
-    let scenarios = Scenario::ALL.into_iter().enumerate();
+    let scenarios = SCENARIOS.into_iter().enumerate();
     let courses = scenarios.map(|(at, scenario)| {
-        let course = course(&mut run.part(at, Scenario::ALL.len()), scenario);
-        course.map_err(|error| error.with(scenario.name()))
+        let course = course(&mut run.part(at, SCENARIOS.len()), scenario);
+        course.map_err(|error| error.with(scenario.name))
     });
     courses.collect()
+}
+
+/// Measures the figure beside figure 4: the rebalancer at work, over time. The paper leaves open how
+/// a split is found and kept (section 4.1.2).
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
+    let courses = courses(run)?;
+    let series = courses.iter().flat_map(|course| {
+        let name = course.scenario.name;
+        let points = course.points.iter();
+        let points: Vec<_> = points.map(|(at, rate)| (at * 1e3, rate / 1e6)).collect();
+        let end = points.last().map_or(0.0, |point| point.0);
+        let best = course.best.1 / 1e6;
+        let fixed = [(course.best_from * 1e3, best), (end, best)];
+        [
+            Series::new(format!("{name} | rebalanced"), points),
+            Series::new(format!("{name} | best split that stays"), fixed),
+        ]
+    });
+    let values = values! {
+        keys: REAL_KEYS,
+        courses: courses.iter().map(Course::values).collect::<Vec<Values>>(),
+    };
+    Ok(Measured::new(series.collect(), values))
 }
 
 /// Starts a coordinator that rebalances and logs its actions.
@@ -211,7 +206,7 @@ fn coordinate(index: &mut Index) -> Result<Rc<RefCell<Log>>> {
 /// The best fixed split: searches the whole range of shares, then around the best.
 fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
     let plan = IndexPlan {
-        slowdown: slowdown(scenario, Duration::ZERO),
+        dpu_slower_from: scenario.slows_down.then_some(Instant::ZERO),
         ..scenario.plan()?.counted(Duration::from_micros(400))
     };
     let mut best = (0.0, 0.0);
@@ -240,7 +235,6 @@ fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
 /// The actions of a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 struct Log {
-    /// The newest map.
     map: PartitionMap,
     /// When ranges were moved, and their numbers of entries.
     moves: Vec<(Instant, u64)>,

@@ -40,8 +40,22 @@ fn updates_and_larger_trees_cost_more() {
 #[test]
 fn the_rebalancer_comes_near_the_best_split() {
     let mut run = Run::quick(5);
-    let course = rebalance::course(&mut run, Scenario::Uniform);
+    let course = rebalance::course(&mut run, SCENARIOS[0]);
     let course = course.unwrap_or_else(|error| panic!("seed 5: {error}"));
     assert!(course.reached > 0.95 * course.best.1, "{course:?}");
     assert!(course.offload > 0.1 && course.moves.1 > 1_000, "{course:?}");
+}
+
+#[test]
+fn one_request_at_a_time_takes_as_long_as_it_takes() {
+    let mut run = Run::quick(4);
+    let mut median = |offload| {
+        let plan = alone(1_000, 1_000, offload, Duration::from_micros(800));
+        let seen = index::measure(&mut run, &plan).expect("it runs");
+        // One request at a time.
+        let product = seen.per_second * seen.median_us / 1e6;
+        assert!((0.9..1.1).contains(&product), "{seen:?}");
+        seen.median_us
+    };
+    assert!((0.5..2.0).contains(&(median(1.0) / median(0.0))));
 }

@@ -12,7 +12,7 @@ const ROW: usize = (1 << 20) + 8 * 1031;
 pub struct Data {
     row: Arc<[u8]>,
     shift: usize,
-    bytes: u64,
+    pub bytes: u64,
 }
 
 impl Data {
@@ -44,11 +44,6 @@ impl Data {
             shift: 0,
             bytes: bytes.len() as u64,
         }
-    }
-
-    /// The number of bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Part of the data, as consecutive pieces.

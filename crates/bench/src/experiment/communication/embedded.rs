@@ -9,23 +9,22 @@
 //! Unlike in the simulator, threads run before the measurement starts, and the receiver of the real
 //! protocol does not clear, since it need not; that of the single buffer does.
 
-mod threads;
-
+use super::data::Data;
 use super::ends::{self, Ends};
 use super::figures::{ROWS, Row};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{Curve, MIB, best};
 use super::testbed;
-use crate::figure::{Figure, Measured, Series, Values};
-use crate::harness::drive::OrFailed;
-use crate::harness::{Result, Run, Scale};
+use super::ways::{Inlet, Outlet};
+use crate::figure::Figure;
+use crate::harness::prelude::*;
 use core::hint::black_box;
-use rackweave_base::Rng;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+use rackweave_endpoint::flow::wait_until;
 use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use std::thread;
 use std::time::Instant;
-use threads::{Point, Times, send, take};
 
 /// Transfers per point, of which the first is not counted; small data has more.
 const ROUNDS: usize = 5;
@@ -207,6 +206,152 @@ fn measure(
         .collect();
     seconds.sort_by(f64::total_cmp);
     Ok(seconds[seconds.len() / 2])
+}
+
+struct Point {
+    data: Data,
+    threads: usize,
+    /// Number of transfers, the first of which is not counted.
+    rounds: usize,
+    /// How many times a thread has reached the start of a round.
+    arrived: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Point {
+    /// A point with `threads` threads that transfer `source` in `rounds` rounds.
+    fn new(source: &[u8], threads: usize, rounds: usize) -> Self {
+        Self {
+            data: Data::whole(source),
+            threads,
+            rounds,
+            arrived: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until all threads have reached the start of this round.
+    fn begin(&self, round: usize) -> Result<(), String> {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        while self.arrived.load(Ordering::Acquire) < self.threads * (round + 1) {
+            self.go_on()?;
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Returns an error if another thread has failed.
+    fn go_on(&self) -> Result<(), String> {
+        match self.failed.load(Ordering::Acquire) {
+            true => Err("another thread has given up".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until `done` returns a value, and drives the rack meanwhile.
+    fn wait<R>(
+        &self,
+        node: &Node,
+        mut done: impl FnMut() -> Result<Option<R>, String>,
+    ) -> Result<R, String> {
+        wait_until(node, || match self.go_on().and_then(|()| done()) {
+            Ok(done) => done.map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    /// Returns the result of a thread; if it is an error, the other threads fail, too.
+    fn ended<T>(&self, act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let result = act();
+        if result.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        result
+    }
+}
+
+/// When a sending thread began each transfer, and when a thread that sees its end ended it.
+#[derive(Default)]
+struct Times {
+    /// Times of a sender.
+    begins: Vec<Instant>,
+    /// Times of a receiver, or of a sender without one.
+    ends: Vec<Instant>,
+}
+
+/// Sends a part of the data. Returns when each transfer began, and its end if not consumed.
+fn send(
+    node: &Node,
+    end: &mut dyn Outlet,
+    is_consumed: bool,
+    part: Range<u64>,
+    point: &Point,
+) -> Result<Times, String> {
+    let mut times = Times::default();
+    for round in 0..point.rounds {
+        point.begin(round)?;
+        times.begins.push(Instant::now());
+        let mut at = part.start;
+        if !part.is_empty() {
+            end.begin(part.end - part.start)?;
+        }
+        while at < part.end {
+            let free = point.wait(node, || {
+                let now = node.now();
+                node.poll(|nic| end.act(now, nic, false))?;
+                Ok(Some(end.free() as u64).filter(|&free| free > 0))
+            })?;
+            let next = part.end.min(at + free);
+            end.fill(&point.data, at..next, next == part.end);
+            let now = node.now();
+            node.with(|nic| end.act(now, nic, true))?;
+            at = next;
+        }
+        point.wait(node, || {
+            let now = node.now();
+            node.poll(|nic| end.act(now, nic, false))?;
+            Ok(end.is_over().then_some(()))
+        })?;
+        if !is_consumed {
+            times.ends.push(Instant::now());
+        }
+    }
+    match end.holds(&point.data, &part) {
+        true => Ok(times),
+        false => Err("the receive buffers hold something else".into()),
+    }
+}
+
+/// Takes a part of the data. Returns when each transfer ended.
+fn take(
+    node: &Node,
+    end: &mut dyn Inlet,
+    part: Range<u64>,
+    point: &Point,
+) -> Result<Times, String> {
+    let mut times = Times::default();
+    let len = (part.end - part.start) as usize;
+    let mut target = Vec::with_capacity(len);
+    for round in 0..point.rounds {
+        target.clear();
+        point.begin(round)?;
+        while target.len() < len {
+            point.wait(node, || node.poll(|nic| end.take(nic, &mut target)))?;
+            let now = node.now();
+            node.with(|nic| end.release(now, nic))?;
+        }
+        times.ends.push(Instant::now());
+        // The sender must learn of the release before the next round.
+        point.wait(node, || {
+            let now = node.now();
+            let settled = node.poll(|nic| end.settle(now, nic))?;
+            Ok(settled.then_some(()))
+        })?;
+    }
+    match target.len() == len && point.data.is(part.start, &target) {
+        true => Ok(times),
+        false => Err("other bytes came than were sent".into()),
+    }
 }
 
 #[cfg(test)]

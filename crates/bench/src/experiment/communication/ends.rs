@@ -2,19 +2,18 @@
 
 use super::shape::{Shape, Way};
 use super::testbed::attributes;
-use super::ways::{Inlet, Outlet, RawEnd};
-use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
-use crate::baseline::set_up::{NodeEnd, connect_with};
+use super::ways::{Inlet, Outlet};
+use crate::baseline::raw_writer::{Buffers, REQUESTS_PER_PACKAGE, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
-use crate::harness::Result;
-use crate::harness::drive::OrFailed;
-use rackweave_base::{Duration, Instant, KeyRng, Rng};
+use crate::baseline::verbs::{NodeEnd, connect_with};
+use crate::harness::prelude::*;
+use rackweave_base::KeyRng;
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, NodeTerms, Prepared, Role,
 };
-use rackweave_rack::{Address, Rack};
+use rackweave_rack::Address;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::{Mtu, Region};
+use rackweave_verbs::Mtu;
 
 /// A thread's end at the storage node, and the one at the compute node, if the data is consumed.
 pub type Ends = (Box<dyn Outlet>, Option<Box<dyn Inlet>>);
@@ -43,25 +42,24 @@ fn keyed(region: &Region) -> KeyedAddress {
 fn raw(rack: &Rack, shape: &Shape) -> Result<Vec<Ends>> {
     let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
     let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
-    let bytes = RawTarget::bytes_of(buffers, shape.bytes);
-    let far = NodeEnd::new(rack, COMPUTE, bytes as usize, sends)?;
+    let end = |node, count| {
+        let bytes = Buffers::region_bytes(count, shape.bytes);
+        NodeEnd::new(rack, node, bytes, sends)
+    };
+    let in_region = |end: &NodeEnd, count| Buffers {
+        region: end.region.clone(),
+        count,
+        bytes: shape.bytes,
+    };
+    let far = end(COMPUTE, buffers)?;
     let own = buffers / threads;
     let mut ends: Vec<Ends> = Vec::new();
     for thread in 0..threads {
-        let bytes = RawWriter::region_bytes(shape.parts(), shape.bytes);
-        let near = NodeEnd::new(rack, STORAGE, bytes as usize, sends)?;
+        let near = end(STORAGE, shape.parts())?;
         let (qpn, _) = connect_with(rack, &near, &far, (sends, 1), &attributes())?;
-        let target = RawTarget {
-            at: keyed(&far.region),
-            buffers,
-            buffer_bytes: shape.bytes,
-            own: (thread * own, own),
-        };
-        let end = RawEnd {
-            writer: RawWriter::new(near.region, shape.parts(), target, (qpn, near.cq)),
-            buffers: far.region.clone(),
-        };
-        ends.push((Box::new(end), None));
+        let (parts, target) = (in_region(&near, shape.parts()), in_region(&far, buffers));
+        let writer = RawWriter::new(parts, target, (thread * own, own), (qpn, near.cq));
+        ends.push((Box::new(writer), None));
     }
     Ok(ends)
 }

@@ -20,7 +20,6 @@ pub enum Way {
 /// A measurement without the size of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// How data is transferred.
     pub way: Way,
     /// Threads of the sender, and as many of the receiver if the data is consumed.
     pub threads: u8,
@@ -46,13 +45,17 @@ impl Shape {
         u64::from(self.buffers) * self.bytes
     }
 
+    /// Bytes of a package's header.
+    pub fn header(&self) -> u64 {
+        match self.way {
+            Way::Raw | Way::Single => HEADER_BYTES as u64,
+            Way::Multi => PIECE_HEADER_LEN as u64,
+        }
+    }
+
     /// Bytes of data in one package.
     pub fn payload(&self) -> u64 {
-        let header = match self.way {
-            Way::Raw | Way::Single => HEADER_BYTES,
-            Way::Multi => PIECE_HEADER_LEN,
-        };
-        self.bytes - header as u64
+        self.bytes - self.header()
     }
 
     /// The part of `data` bytes that a thread sends: packages are distributed over threads as

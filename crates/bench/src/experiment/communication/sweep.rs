@@ -2,7 +2,7 @@
 
 use super::node_pair::NodePair;
 use super::shape::{Bytes, Shape};
-use crate::harness::{Result, Run, Scale};
+use crate::harness::prelude::*;
 
 /// Bytes of a MiB, the paper's unit.
 pub const MIB: f64 = 1_048_576.0;
@@ -16,10 +16,8 @@ pub struct Sizes {
     pub buffers: Vec<u64>,
 }
 
-/// Bandwidth by the size of the data.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
-    /// What was measured.
     pub shape: Shape,
     /// Bytes of data, and MiB per second until all of it was in its final place.
     pub points: Vec<(f64, f64)>,
@@ -110,24 +108,23 @@ pub fn best(mut curves: Vec<&Curve>, count: usize) -> Vec<&Curve> {
     curves
 }
 
-/// Measures all shapes with all sizes of data.
 pub fn measure(run: &mut Run<'_>, shapes: &[Shape], data: &[u64]) -> Result<Vec<Curve>> {
     // Progress is measured in bytes, plus a constant for each measurement.
     let weight = |bytes: u64| (bytes + (1 << 20)) as f64;
-    let all = shapes.len() as f64 * data.iter().map(|&bytes| weight(bytes)).sum::<f64>();
+    let total = shapes.len() as f64 * data.iter().map(|&bytes| weight(bytes)).sum::<f64>();
     let mut done = 0.0;
     let mut curves = Vec::new();
     for &shape in shapes {
         let mut pair = NodePair::new(shape, run.seed)?;
         let (mut points, mut written) = (Vec::new(), Vec::new());
         for &bytes in data {
-            let part = &mut run.share(done / all, (done + weight(bytes)) / all);
+            let part = &mut run.share(done / total, (done + weight(bytes)) / total);
             let took = pair.measure(part, bytes);
-            let took =
-                took.map_err(|error| error.with(format!("{shape:?}, data of {}", Bytes(bytes))))?;
+            let what = || format!("{shape:?}, data of {}", Bytes(bytes));
+            let [all, writing] = took.map_err(|error| error.with(what()))?;
             let rate = |seconds: f64| (bytes as f64, bytes as f64 / MIB / seconds);
-            points.push(rate(took.all));
-            written.push(rate(took.writing));
+            points.push(rate(all));
+            written.push(rate(writing));
             done += weight(bytes);
         }
         curves.push(Curve {

@@ -1,15 +1,9 @@
 //! The testbed as a simulated rack, and the costs of its cores.
 
-use crate::harness::Result;
-use crate::harness::drive::Testbed;
 use crate::harness::metered::Toll;
-use rackweave_base::{Duration, NodeId};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::RackConfig;
-use rackweave_rack::config::{NodeConfig, Role};
+use crate::harness::prelude::*;
 use rackweave_sim::testbed_communication::{self as testbed, CopyModel, MemoryArea};
-use rackweave_sim::{CpuModel, devices};
-use rackweave_verbs::{Access, Completion};
+use rackweave_verbs::Access;
 
 /// Acknowledgement timeout of a NIC: far longer than the longest WRITE takes, and nothing is lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -31,7 +25,6 @@ pub fn config(seed: u64, memory: u64) -> RackConfig {
     config
 }
 
-/// The testbed.
 pub fn rack(seed: u64, memory: u64) -> Result<Testbed> {
     Testbed::with_models(&config(seed, memory), |world| {
         world.nodes = testbed::nodes();
@@ -56,7 +49,6 @@ pub struct Core {
 }
 
 impl Core {
-    /// A core of the node at `node`.
     pub fn new(node: NodeId) -> Self {
         Self {
             cpu: testbed::cpu(node),

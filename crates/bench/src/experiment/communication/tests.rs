@@ -21,7 +21,7 @@ fn shape(way: Way, threads: u8, buffers: u8, bytes: u64) -> Shape {
 fn seconds(shape: Shape, data: &[u64]) -> Vec<f64> {
     let mut pair = NodePair::new(shape, SEED).expect("it is built");
     let mut run = Run::quick(SEED);
-    let measure = |&bytes: &u64| pair.measure(&mut run, bytes).map(|took| took.all);
+    let measure = |&bytes: &u64| pair.measure(&mut run, bytes).map(|took| took[0]);
     let measured = data.iter().map(measure).collect::<Result<_, _>>();
     measured.unwrap_or_else(|error| panic!("{shape:?}: {error}"))
 }

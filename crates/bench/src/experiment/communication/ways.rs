@@ -3,19 +3,11 @@
 use super::data::Data;
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::{HEADER_BYTES, PackageHeader, SingleBuffer};
-use core::ops::Range;
-use rackweave_base::Instant;
+use crate::harness::prelude::*;
 use rackweave_endpoint::messaging::{Arrived, Receiver, Sender};
-use rackweave_verbs::{Region, Verbs};
-use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
 
 /// The sending end of a thread.
 pub trait Outlet: Send {
-    /// Bytes of a package's header.
-    fn header_bytes(&self) -> usize {
-        HEADER_BYTES
-    }
-
     /// Begins a transfer of `_bytes` bytes.
     fn begin(&mut self, _bytes: u64) -> Result<(), String> {
         Ok(())
@@ -35,7 +27,9 @@ pub trait Outlet: Send {
     fn is_written(&self) -> bool;
 
     /// Whether the other end, if there is one, has also done its part.
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        self.is_written()
+    }
 
     /// Whether the receive buffers hold the last of the part of `_data` that was just sent. Data
     /// that is consumed is compared then.
@@ -46,11 +40,6 @@ pub trait Outlet: Send {
 
 /// The receiving end of a thread.
 pub trait Inlet: Send {
-    /// Bytes of a package's header.
-    fn header_bytes(&self) -> usize {
-        HEADER_BYTES
-    }
-
     /// Appends the bytes of the next package to `target`, if one has arrived. Returns their offset
     /// in the received data, and its total bytes.
     fn take(
@@ -66,13 +55,6 @@ pub trait Inlet: Send {
     fn settle(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, String>;
 }
 
-/// A writer, and the receive buffers that nobody reads.
-#[derive(Debug)]
-pub struct RawEnd {
-    pub writer: RawWriter,
-    pub buffers: Region,
-}
-
 fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
@@ -82,7 +64,7 @@ fn header(data: &Data, at: &Range<u64>) -> PackageHeader {
     PackageHeader {
         code: 1,
         length: at.end - at.start,
-        total: data.bytes(),
+        total: data.bytes,
         offset: at.start,
     }
 }
@@ -92,44 +74,40 @@ fn pieces<'a>(data: &'a Data, at: &Range<u64>) -> impl Iterator<Item = &'a [u8]>
     data.pieces(at.start, (at.end - at.start) as usize)
 }
 
-impl Outlet for RawEnd {
+impl Outlet for RawWriter {
     fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
-        let news = self.writer.poll(verbs)?;
+        let news = self.poll(verbs)?;
         if filled {
-            self.writer.post(verbs)?;
+            self.post(verbs)?;
         }
         Ok(news)
     }
 
     fn free(&mut self) -> usize {
-        let payload = self.writer.payload_max();
-        if self.writer.has_room() { payload } else { 0 }
+        let payload = self.payload_max();
+        if self.has_room() { payload } else { 0 }
     }
 
     fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {
-        self.writer.fill(header(data, &at), pieces(data, &at));
+        RawWriter::fill(self, header(data, &at), pieces(data, &at));
     }
 
     fn is_written(&self) -> bool {
-        self.writer.is_idle()
-    }
-
-    fn is_over(&self) -> bool {
-        self.writer.is_idle()
+        self.is_idle()
     }
 
     fn holds(&self, data: &Data, part: &Range<u64>) -> bool {
-        let (target, payload) = (self.writer.target(), self.writer.payload_max() as u64);
+        let payload = self.payload_max() as u64;
         let packages = (part.end - part.start).div_ceil(payload);
-        let first = self.writer.packages() - packages;
+        let first = self.filling - packages;
         let mut bytes = Vec::new();
-        (packages.saturating_sub(target.own.1)..packages).all(|package| {
+        (packages.saturating_sub(self.own.1)..packages).all(|package| {
             let offset = part.start + package * payload;
             let len = payload.min(part.end - offset);
             bytes.resize(len as usize, 0);
-            let buffer = target.buffer_of(first + package);
-            let at = target.offset_of(buffer) as usize + HEADER_BYTES;
-            self.buffers.block.read(at, &mut bytes);
+            let buffer = self.buffer_of(first + package);
+            let at = self.target.offset(buffer) as usize + HEADER_BYTES;
+            self.target.region.block.read(at, &mut bytes);
             data.is(offset, &bytes)
         })
     }
@@ -162,10 +140,6 @@ impl Outlet for SingleBuffer {
 }
 
 impl Outlet for Sender {
-    fn header_bytes(&self) -> usize {
-        PIECE_HEADER_LEN
-    }
-
     fn begin(&mut self, bytes: u64) -> Result<(), String> {
         Sender::begin(self, 1, bytes).map_err(text)
     }
@@ -225,10 +199,6 @@ impl Inlet for SingleBuffer {
 }
 
 impl Inlet for Receiver {
-    fn header_bytes(&self) -> usize {
-        PIECE_HEADER_LEN
-    }
-
     fn take(
         &mut self,
         _verbs: &mut dyn Verbs,

@@ -1,16 +1,14 @@
 //! The experiments' database: its keys, their values, and their popularity.
 
-use rackweave_base::Rng;
+use crate::harness::prelude::*;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_wire::fabric::tree::Layout;
-use rackweave_workload::ycsb::{Scatter, Zipf, ZipfError};
+use rackweave_workload::ycsb::{Scatter, Zipf};
 
 /// Records of a database, with keys spread evenly over all 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Database {
-    /// Number of keys.
     pub keys: u64,
-    /// Bytes of a value.
     pub value_bytes: u32,
 }
 
@@ -110,14 +108,10 @@ impl Popularity {
     /// Zipfian with skew `theta` over the records of `database`. The share `variation` of all
     /// queries is drawn from another such distribution than the one that the network is loaded for,
     /// with other popular records.
-    pub fn new(
-        database: &Database,
-        theta: f64,
-        variation: f64,
-        seed: u64,
-    ) -> Result<Self, ZipfError> {
+    pub fn new(database: &Database, theta: f64, variation: f64, seed: u64) -> Result<Self> {
+        let zipf = Zipf::new(database.keys, theta);
         Ok(Self {
-            zipf: Zipf::new(database.keys, theta)?,
+            zipf: zipf.or_failed("the distribution of queries")?,
             known: Scatter::new(database.keys, seed),
             other: Scatter::new(database.keys, !seed),
             variation,
@@ -129,7 +123,6 @@ impl Popularity {
         self.known.apply(self.zipf.sample(rng))
     }
 
-    /// A record drawn from the distribution of queries.
     pub fn asked(&self, rng: &mut Rng) -> u64 {
         match rng.chance(self.variation) {
             true => self.other.apply(self.zipf.sample(rng)),

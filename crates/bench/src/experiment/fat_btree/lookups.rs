@@ -4,14 +4,11 @@
 //! loaded layers below the fat root. Each varies one parameter ([`Sweep`]); lookups are made in the
 //! network, and one-sided in trees of several shapes.
 
+use super::client::Seen;
 use super::database::{Database, Popularity, distinct};
 use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
-use super::seen::Seen;
-use super::{Of, PaperClaim, SKEW, Sweep, VALUE_BYTES, limits, noted, popularity, shrink};
-use crate::figure::{Measured, Series, Values, values};
-use crate::harness::grid::{self, Curve};
-use crate::harness::{ExperimentError, Result, Run};
-use rackweave_base::Rng;
+use super::{Of, PaperClaim, SKEW, Sweep, VALUE_BYTES, limits, noted, shrink};
+use crate::harness::prelude::*;
 use rackweave_endpoint::index::Access;
 
 /// The parameters of a measurement; keys and tree nodes are not shrunk yet.
@@ -35,7 +32,6 @@ const DEFAULT: Point = Point {
     nodes: super::NODES,
 };
 
-/// Sets what a figure varies.
 fn set(figure: &str, point: &mut Point, x: f64) {
     match figure {
         "fat-btree-5" => point.keys = x as u64 * 1_000_000,
@@ -57,10 +53,8 @@ const NAMES: [&str; 2 + FULL.len()] = [
     "one-sided, 60 children",
 ];
 
-/// Measurements of one system, by x.
 type Course = Curve<(), f64, Seen>;
 
-/// Measures a figure.
 pub fn run(run: &mut Run<'_>, figure: &str) -> Result<Measured> {
     let sweep = Sweep::of(figure);
     let points = sweep.points(run.scale, DEFAULT, |point, x| set(figure, point, x));
@@ -79,7 +73,6 @@ pub fn run(run: &mut Run<'_>, figure: &str) -> Result<Measured> {
     Ok(Measured::new(series, values))
 }
 
-/// Measures the figure of distributions.
 pub fn run_distributions(run: &mut Run<'_>) -> Result<Measured> {
     let sweep = Sweep::of("fat-btree-7");
     let points = sweep.points(run.scale, DEFAULT, |point, x| set("fat-btree-7", point, x));
@@ -118,7 +111,6 @@ fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Values> {
     claimed.iter().map(one).collect()
 }
 
-/// Measures all systems at all points.
 fn measure(run: &mut Run<'_>, points: &[(f64, Point)]) -> Result<Vec<Course>> {
     let mut curves = NAMES.map(|name| Course::empty(name, ()));
     // Points with the same database use its trees one after another.
@@ -142,7 +134,7 @@ fn measure_database(
         value_bytes: VALUE_BYTES,
     };
     let all = points.iter().map(|(_, point)| {
-        let popularity = popularity(&database, point.skew, point.variation, seed)?;
+        let popularity = Popularity::new(&database, point.skew, point.variation, seed)?;
         let mut rng = Rng::new(seed).fork("asked");
         let asked = (0..scale.pick(600, 10_000)).map(|_| popularity.asked(&mut rng));
         let asked: Vec<u64> = asked.collect();
@@ -183,7 +175,7 @@ fn measure_database(
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::tests::seen;
+    use super::super::client::tests::seen;
     use super::*;
 
     #[test]

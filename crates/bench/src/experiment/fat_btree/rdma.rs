@@ -1,28 +1,20 @@
 //! The RDMA testbed: a tree in the memory server's memory, a client thread, two switches.
 
-use super::client::{Reads, client};
+use super::client::{Reads, Seen, client};
 use super::database::Database;
-use super::seen::Seen;
-use crate::harness::drive::{OrFailed, Testbed, Until};
+use crate::harness::prelude::*;
 use crate::harness::work::Core;
-use crate::harness::{Result, Run};
-use rackweave_base::{Duration, NodeId};
-use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::KeyWeights;
 use rackweave_endpoint::index::{
     Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
 };
 use rackweave_endpoint::rpc;
-use rackweave_rack::config::{NodeConfig, Role, TopologyName};
+use rackweave_rack::config::TopologyName;
 use rackweave_rack::services::{IndexService, TIME_LIMIT};
-use rackweave_rack::{IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig};
+use rackweave_rack::{IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary};
 use rackweave_sim::testbed_fat_btree::Network;
-use std::cell::RefCell;
-use std::rc::Rc;
 
-/// The client's node.
 const CLIENT: NodeId = NodeId(0);
-/// The memory server's.
 const SERVER: NodeId = NodeId(1);
 
 /// Timeout for all replies: nothing is lost, and liveness checks must not interfere.
@@ -45,10 +37,8 @@ pub struct Limits {
     pub nodes: u16,
 }
 
-/// The testbed with a loaded tree.
 pub struct LookupRack {
     rack: Testbed,
-    /// The tree.
     pub index: IndexService,
     database: Database,
     shape: Shape,

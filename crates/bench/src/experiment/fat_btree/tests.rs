@@ -1,8 +1,7 @@
 //! Both testbeds with small trees.
 
 use super::database::{Database, Popularity, distinct};
-use super::datagrams::Asks;
-use super::ethernet::{Ethernet, Load};
+use super::ethernet::{Asks, Ethernet};
 use super::rdma::{self, Limits, LookupRack, REGULAR};
 use crate::harness::Run;
 use rackweave_base::{Duration, Rng};
@@ -60,18 +59,13 @@ fn busy_servers_do_more_if_the_network_says_where_to_begin() {
     };
     let rack = Ethernet::new(5, database, &distinct(&asked), (0.99, limits));
     let mut rack = rack.expect("there is room");
-    let load = Load {
-        clients: 4,
-        operations: 16,
-        counted: Duration::from_micros(300),
-    };
     let asks = Asks {
         database,
         asked: asked.into(),
         updates: 0.1,
     };
     let mut measure = |rack: &mut Ethernet| {
-        let rate = rack.measure(&mut run, load, &asks);
+        let rate = rack.measure(&mut run, (4, 16), Duration::from_micros(300), &asks);
         rate.expect("all are answered")
     };
     let baseline = measure(&mut rack);

@@ -7,14 +7,13 @@
 
 use super::database::Database;
 use super::rdma::Shape;
-use rackweave_base::Duration;
-use rackweave_sim::{Area, CacheModel, TreeLevel, TreeShape, devices};
+use crate::harness::prelude::*;
+use rackweave_sim::{Area, CacheModel, TreeLevel, TreeShape};
 use rackweave_wire::fabric::tree::{Layout, RECORD_HEADER_WORDS, UNIT};
 
 /// The share of a tree node that loading fills.
 const FILL: f64 = 0.9;
 
-/// The costs of a tree's walks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WalkCost {
     /// Time to find a record, by the number of levels visited, from one (the leaf) to all.
@@ -54,15 +53,12 @@ impl Hot {
         let mut bands = Vec::new();
         let (mut before, mut asked, mut size) = (0.0, 0.0, 1.0);
         while before < places {
-            let end = if before + 2.0 * size >= places {
-                places
-            } else {
-                before + size
-            };
-            let until = if end < places {
-                self.share(end, places)
-            } else {
+            let is_last = before + 2.0 * size >= places;
+            let end = if is_last { places } else { before + size };
+            let until = if is_last {
                 1.0
+            } else {
+                self.share(end, places)
             };
             let (part, share) = ((end - before) / places, (until - asked).max(0.0));
             bands.push(Area {
@@ -91,10 +87,9 @@ impl WalkCost {
         let shape = TreeShape::grown(database.keys, node_bytes);
         let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as f64;
         let filled = |most: f64| (most * FILL).floor().max(2.0);
-        let children = filled(if fan_out == 0 {
-            capacity
-        } else {
-            f64::from(fan_out)
+        let children = filled(match fan_out {
+            0 => capacity,
+            fan_out => f64::from(fan_out),
         });
         let record_bytes = RECORD_HEADER_WORDS as f64 * 8.0 + f64::from(database.value_bytes);
         let record = Area {

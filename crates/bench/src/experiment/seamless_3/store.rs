@@ -2,32 +2,23 @@
 
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
-use crate::experiment::seamless_4::testbed::{self, Directory};
-use crate::harness::drive::{OrFailed, Program, Testbed, Turn};
-use crate::harness::metered::Metered;
-use crate::harness::{ExperimentError, Run, shuffle};
-use core::cell::RefCell;
-use rackweave_base::{Duration, Instant, NodeId};
+use crate::experiment::seamless_4::testbed;
+use crate::harness::prelude::*;
+use crate::harness::shuffle;
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, Mode, PoolConfig, Statistics, Worker};
-use rackweave_rack::RackConfig;
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
 use rackweave_wire::fabric::page::PageId;
-use std::rc::Rc;
 
 /// Requests of a worker beyond its lookups: pages that leave the pool.
 const BACKGROUND_SLOTS: u16 = 8;
 
-/// Counts of all workers.
 #[derive(Default)]
 struct Tally {
     ended: u64,
     pages: Statistics,
 }
 
-/// The lookups of a worker.
 struct Lookups {
     worker: Worker<Channel>,
     stream: Stream,
@@ -164,12 +155,7 @@ pub fn run_pages(
 fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
     let workers = load.compute_nodes * load.workers;
     let slots = workers * slots;
-    let directory = Directory {
-        entries: load.pages as u32,
-        workers,
-        slots,
-    };
-    let mut config = testbed::config(seed, directory);
+    let mut config = testbed::config(seed, load.pages as u32, (workers, slots));
     config.nic.queue_pairs = u32::from(slots) * 4 + 1024;
     config.nic.completion_queues = 4096;
     config.nic.congestion_control = load.congestion_control;

@@ -14,7 +14,6 @@ pub const RECORD_BYTES: u32 = 128;
 /// Sampled lookups per page from which the order of pages by heat is derived.
 const DRAWS_PER_PAGE: u64 = 64;
 
-/// The lookups of a run.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     options: YcsbOptions,
@@ -101,7 +100,6 @@ impl Traffic {
     }
 }
 
-/// The reads of one worker.
 #[derive(Debug)]
 pub struct Stream {
     traffic: Traffic,

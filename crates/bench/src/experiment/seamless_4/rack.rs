@@ -1,24 +1,18 @@
 //! The rack of the microbenchmarks: a requesting node, a passive one with pages in its memory, a
 //! storage node, a memory server.
 
-use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
+use super::testbed::{self, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, LOOK_ENTRIES, Looks, Pace, Pages, Tally, Want, Worker};
-use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{self, NodeEnd};
-use crate::harness::drive::{OrFailed, Program, Testbed, Turn, Until};
+use crate::baseline::verbs::{NodeEnd, Remote, connect};
+use crate::harness::prelude::*;
 use crate::harness::shuffle::traffic;
-use crate::harness::{ExperimentError, Result, Run};
-use core::cell::{Cell, RefCell};
-use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
+use core::cell::Cell;
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory as _, Mode, Op};
-use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack};
-use rackweave_sim::world::{Context, Step};
+use rackweave_rack::{PageEnds, RunEnd};
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
-use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 
 /// The requesting node, and the node with pages in memory.
 const ASKING: NodeId = NodeId(0);
@@ -30,7 +24,6 @@ const FILL_DEPTH: u16 = 64;
 /// Virtual time after which a run has failed.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The sizes of a rack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Maximum number of pending requests of each thread.
@@ -48,9 +41,7 @@ pub struct Shape {
     pub looks_from: Option<u64>,
 }
 
-/// The rack, filled.
 pub struct PageRack {
-    /// The simulator.
     pub rack: Testbed,
     shape: Shape,
     ends: PageEnds,
@@ -59,7 +50,6 @@ pub struct PageRack {
     measurements: u32,
 }
 
-/// The results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Seen {
     /// Requests that ended per second.
@@ -68,7 +58,6 @@ pub struct Seen {
     pub held: f64,
     /// Median and 99th percentile in microseconds, from the due times of requests.
     pub p50_us: f64,
-    /// As above.
     pub p99_us: f64,
     /// The share of pages that the switch found.
     pub indexed: f64,
@@ -80,7 +69,6 @@ pub struct Seen {
     pub drops: u64,
 }
 
-/// The load of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Load {
     /// This many requests per second of all threads together, at random times.
@@ -90,7 +78,6 @@ pub enum Load {
 }
 
 impl PageRack {
-    /// Builds the rack and fills the passive node's memory.
     pub fn new(run: &mut Run<'_>, shape: Shape) -> Result<Self> {
         let config = config(run.seed, shape);
         let rack = Testbed::new(&config)?;
@@ -245,7 +232,7 @@ impl PageRack {
         let near = NodeEnd::new(&self.rack, ASKING, bytes, depth * 2)?;
         let entries = LOOK_ENTRIES as usize * ENTRY_BYTES as usize;
         let far = NodeEnd::new(&self.rack, SERVER, entries, 1)?;
-        let (qpn, _) = set_up::connect(&self.rack, &near, &far, (depth, 1))?;
+        let (qpn, _) = connect(&self.rack, &near, &far, (depth, 1))?;
         let entries = Remote::new(qpn, &far.region);
         Ok(Looks {
             from,
@@ -294,12 +281,7 @@ fn ends(rack: &SimulatedRack, node: NodeId) -> Result<PageEnds> {
 
 fn config(seed: u64, shape: Shape) -> RackConfig {
     let slots = THREADS * shape.depth + FILL_DEPTH;
-    let directory = Directory {
-        entries: shape.capacity,
-        workers: THREADS + 1,
-        slots,
-    };
-    let mut config = testbed::config(seed, directory);
+    let mut config = testbed::config(seed, shape.capacity, (THREADS + 1, slots));
     config.nic.queue_pairs = u32::from(slots) * 4 + 8192;
     config.nic.completion_queues = 8192;
     config.nic.regions = 8192;

@@ -1,15 +1,13 @@
 //! The testbed of the Seamless paper: two compute nodes, a storage node, a memory server, and a
-//! switch with a page table of the requested size.
+//! switch with a page table of the requested size; and what follows from its models alone.
 
-use crate::harness::Result;
+use super::worker::ENTRY_BYTES;
 use crate::harness::blank::BlankBackend;
-use crate::harness::drive::OrFailed;
-use rackweave_base::{NodeId, Rng};
+use crate::harness::prelude::*;
 use rackweave_controller::PageNode;
-use rackweave_rack::config::{BudgetName, NodeConfig, Role};
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
-use rackweave_rack::{Rack, RackConfig, SsdBackend, TargetOptions};
-use rackweave_sim::SsdModel;
+use rackweave_rack::{SsdBackend, TargetOptions};
+use rackweave_sim::{LinkModel, NicModel, SsdModel, SwitchModel};
 
 /// Bytes of a page. Source: seamless, section 3.
 pub const PAGE_BYTES: u32 = 64 << 10;
@@ -29,20 +27,10 @@ const STORAGE: NodeId = NodeId(2);
 /// The node with the entries that the switch lacks.
 pub const SERVER: NodeId = NodeId(3);
 
-/// Capacity of the page directory in the switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Directory {
-    /// Entries of pages.
-    pub entries: u32,
-    /// Workers of all nodes.
-    pub workers: u16,
-    /// Maximum number of pending requests of all workers.
-    pub slots: u16,
-}
-
-/// The testbed's configuration. The caller sets how many queue pairs and completion queues the NICs
-/// support.
-pub fn config(seed: u64, directory: Directory) -> RackConfig {
+/// The testbed's configuration, with a page directory in the switch for this many entries, and
+/// workers with this many pending requests in all. The caller sets how many queue pairs and
+/// completion queues the NICs support.
+pub fn config(seed: u64, entries: u32, (workers, slots): (u16, u16)) -> RackConfig {
     let mut config = RackConfig {
         seed,
         memory_limit: 16 << 30,
@@ -60,12 +48,12 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
     switch.memory = 2 << 30;
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
     switch.page_size = PAGE_BYTES;
-    switch.page_entries = directory.entries;
-    switch.page_workers = directory.workers;
-    switch.page_slots = directory.slots;
+    switch.page_entries = entries;
+    switch.page_workers = workers;
+    switch.page_slots = slots;
     // Three lanes of each slot to its node and one to its queue at the target, and some for each
     // node and worker.
-    switch.lanes = directory.slots * 4 + 256;
+    switch.lanes = slots * 4 + 256;
     config.nic.completion_entries = 1 << 16;
     config
 }
@@ -98,4 +86,45 @@ pub fn add_pages(
         ..PageOptions::default()
     };
     PageService::with_stores(rack, &options, vec![store]).or_failed("pages")
+}
+
+/// Time of a READ of an entry in the memory server, from posting it to its completion, with all
+/// queues empty: the rack's round trip time, computed from the models.
+pub fn round_trip() -> Duration {
+    // Ethernet, IPv4, UDP, BTH; then RETH, or AETH and the entry. No ICRC within a simulated rack.
+    const HEADERS: usize = 14 + 20 + 8 + 12;
+    let request = HEADERS + 16;
+    let response = HEADERS + 4 + ENTRY_BYTES as usize;
+    let (cpu, nic, link) = (
+        CpuModel::default(),
+        NicModel::default(),
+        LinkModel::default(),
+    );
+    let wires: u64 = [request, response]
+        .map(|bytes| 2 * link.occupancy(bytes))
+        .iter()
+        .sum();
+    let fixed = [
+        cpu.post_cost,
+        nic.transmit_latency * 2,
+        nic.memory_read_latency,
+        nic.receive_latency * 2,
+        SwitchModel::default().pipeline_latency * 2,
+        devices::CABLE_DELAY_PER_METRE * devices::CABLE_METRES * 4,
+        Duration::from_nanos(wires.div_ceil(1000)),
+        cpu.spin_latency,
+        cpu.poll_cost,
+    ];
+    fixed
+        .into_iter()
+        .fold(Duration::ZERO, |sum, part| sum + part)
+}
+
+/// Pages per second of a link that carries only full packets.
+pub fn link_pages_per_second() -> f64 {
+    const MTU: usize = 4096;
+    let link = LinkModel::default();
+    let packet = 14 + 20 + 8 + 12 + MTU;
+    let picos = link.occupancy(packet) * u64::from(PAGE_BYTES) / MTU as u64;
+    1e12 / picos as f64
 }

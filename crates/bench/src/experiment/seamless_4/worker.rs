@@ -1,25 +1,17 @@
 //! The program that requests pages over a channel of the page directory.
 
 use super::testbed::PAGE_BYTES;
-use crate::baseline::requests::Remote;
-use crate::baseline::set_up::NodeEnd;
-use crate::harness::drive::{Failure, Program};
-use crate::harness::metered::Metered;
-use core::cell::{Cell, RefCell};
-use rackweave_base::{Block, Duration, Instant, Rng};
+use crate::baseline::verbs::{NodeEnd, Remote};
+use crate::harness::prelude::*;
+use core::cell::Cell;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
-use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
-use rackweave_verbs::{Completion, CompletionStatus, Verbs};
+use rackweave_verbs::CompletionStatus;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
-use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 
-/// The kind of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// Pages that no node caches, each once.
@@ -30,7 +22,6 @@ pub enum Want {
     Latch,
 }
 
-/// The times of requests.
 pub enum Pace {
     /// According to a schedule.
     Open(PoissonSchedule),
@@ -42,7 +33,6 @@ pub enum Pace {
 pub struct Pages {
     /// Number of pages in memory.
     pub held: u64,
-    /// Total number of pages.
     pub all: u64,
     /// The order in which pages in storage are requested.
     pub order: Scatter,
@@ -63,7 +53,6 @@ impl Pages {
     }
 }
 
-/// Counts of the workers of a run.
 pub struct Tally {
     /// Only requests that were due in this window count.
     pub window: (Instant, Instant),
@@ -93,7 +82,6 @@ pub const LOOK_ENTRIES: u64 = 4096;
 /// Bytes of an entry: latch and place.
 pub const ENTRY_BYTES: u32 = 16;
 
-/// A pending request.
 #[derive(Clone, Copy, Debug)]
 pub struct Going {
     page: PageId,
@@ -104,11 +92,8 @@ pub struct Going {
 
 /// The program: a worker with its own channel, and as many buffer frames as that has slots.
 pub struct Worker {
-    /// The kind of requests.
     pub want: Want,
-    /// The times of requests.
     pub pace: Pace,
-    /// The existing pages.
     pub pages: Rc<Pages>,
     /// The lookups before requests, if there are any.
     pub looks: Option<Looks>,
@@ -116,15 +101,12 @@ pub struct Worker {
     pub frames: Block,
     /// The worker's first frame.
     pub first_frame: u32,
-    /// Draws pages.
     pub rng: Rng,
-    /// Where its counts go.
     pub tally: Rc<RefCell<Tally>>,
     pub channel: Channel,
     pub going: HashMap<Ticket, Going>,
     /// Requests whose entry is being read, by place.
     pub looking: Vec<Option<Going>>,
-    /// Requests that are ready to be sent.
     pub ready: VecDeque<Going>,
     /// Places without a request.
     pub free: Vec<u32>,
@@ -169,7 +151,6 @@ impl Worker {
         (frame, frame as usize * PAGE_BYTES as usize)
     }
 
-    /// Sends a request to the directory.
     fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let (frame, at) = self.frame(going.place);
         let op = match self.want {
@@ -207,7 +188,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes the entries that have arrived.
     fn look(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
         let Some(looks) = &self.looks else {
             return Ok(());

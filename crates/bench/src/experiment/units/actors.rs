@@ -5,15 +5,10 @@
 //! ring that notifies the switch.
 
 use super::ROW;
-use crate::harness::drive::{Program, Turn};
-use core::cell::RefCell;
-use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
-use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Category, UnitModel, stream_time};
+use crate::harness::prelude::*;
+use rackweave_endpoint::flow::ITEM_HEADER;
+use rackweave_sim::UnitModel;
 use rackweave_workload::tpch::Q1Partial;
-use std::ops::Range;
-use std::rc::Rc;
 
 /// The magic at the start of an item of rows, as `Partitioner::rows` reads it.
 const ITEM_MAGIC: [u8; 4] = *b"RWit";
@@ -114,12 +109,10 @@ pub struct UnitReport {
 }
 
 impl UnitReport {
-    /// When its last row was aggregated.
     pub fn finished(&self) -> Instant {
         self.batches.last().map_or(Instant::ZERO, |batch| batch.0)
     }
 
-    /// Bytes of rows aggregated.
     pub fn bytes(&self) -> u64 {
         self.batches.iter().map(|batch| batch.1).sum()
     }

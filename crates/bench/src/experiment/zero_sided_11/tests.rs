@@ -1,6 +1,5 @@
 //! Weights: shares follow them, unused shares go to other flows, and how shares are measured.
 
-use super::flows::{History, play};
 use super::*;
 
 fn played(phases: Vec<Phase>, demands: [Option<f64>; 3]) -> History {

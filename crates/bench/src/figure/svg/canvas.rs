@@ -28,10 +28,6 @@ const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 /// Colour of text and axes.
 const INK: &str = "#222222";
 
-/// Colour of the grid's lines.
-const GRID: &str = "#DDDDDD";
-
-/// A position on the sheet.
 pub type Point = (i32, i32);
 
 /// Position of a text relative to its point.
@@ -48,30 +44,44 @@ pub enum TextAnchor {
 }
 
 /// The style of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Text {
-    /// A value at a bar or at a line.
-    Small,
-    /// A tick's label or a name.
-    Plain,
-    /// A panel's or axis's name.
-    Label,
-    /// The figure's title.
-    Title,
+#[derive(Clone, Copy)]
+pub struct Text {
+    size: i32,
+    class: &'static str,
+    more: &'static str,
 }
 
-/// Lines that carry no curve.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
-    /// An axis or a tick.
-    Axis,
-    /// A line of the grid.
-    Grid,
-    /// A value of the paper.
-    Paper,
-}
+/// A value at a bar or at a line: a halo separates it from its background.
+pub const SMALL: Text = Text {
+    size: 11,
+    class: "ink halo",
+    more: r##" stroke="#FFFFFF" stroke-width="3" paint-order="stroke""##,
+};
+/// A tick's label or a name.
+pub const PLAIN: Text = Text { size: 13, ..LABEL };
+/// A panel's or axis's name.
+pub const LABEL: Text = Text {
+    size: 14,
+    class: "ink",
+    more: "",
+};
+/// The figure's title.
+pub const TITLE: Text = Text {
+    size: 17,
+    more: r#" font-weight="bold""#,
+    ..LABEL
+};
 
-/// The drawing surface.
+/// Class, colour and further attributes of a line that carries no curve.
+pub type Rule = (&'static str, &'static str, &'static str);
+
+/// An axis or a tick.
+pub const AXIS: Rule = ("ink", INK, "");
+/// A line of the grid.
+pub const GRID: Rule = ("grid", "#DDDDDD", "");
+/// A value of the paper.
+pub const PAPER: Rule = ("ink", INK, r#" stroke-width="2" stroke-dasharray="2 4""#);
+
 pub struct Canvas {
     svg: String,
     /// Prefix of the ids that the picture defines, so that one page can hold several pictures.
@@ -114,7 +124,6 @@ impl Canvas {
         canvas
     }
 
-    /// Returns the picture.
     pub fn finish(mut self) -> String {
         self.put("</svg>");
         self.svg
@@ -126,12 +135,7 @@ impl Canvas {
     }
 
     /// A line that carries no curve.
-    pub fn rule(&mut self, points: &[Point], rule: Rule) {
-        let (class, colour, more) = match rule {
-            Rule::Axis => ("ink", INK, ""),
-            Rule::Grid => ("grid", GRID, ""),
-            Rule::Paper => ("ink", INK, r#" stroke-width="2" stroke-dasharray="2 4""#),
-        };
+    pub fn rule(&mut self, points: &[Point], (class, colour, more): Rule) {
         let (class, points) = (format!(r#"class="{class}" fill="none""#), list(points));
         self.put(&format!(
             r#"<polyline {class} stroke="{colour}"{more} points="{points}"/>"#
@@ -209,9 +213,8 @@ impl Canvas {
         ));
     }
 
-    /// A text at a point.
     pub fn text(&mut self, text: &str, (x, y): Point, look: Text, place: TextAnchor) {
-        let size = text_size(look);
+        let Text { size, class, more } = look;
         let middle = size / 2 - 1;
         let (anchor, x, y) = match place {
             TextAnchor::Right => ("start", x, y + middle),
@@ -223,19 +226,10 @@ impl Canvas {
             TextAnchor::Upwards => format!(r#" transform="rotate(270 {x} {y})""#),
             _ => String::new(),
         };
-        let (class, weight) = match look {
-            Text::Title => ("ink", r#" font-weight="bold""#),
-            // The text is on a line or a bar: a halo separates it from its background.
-            Text::Small => (
-                "ink halo",
-                r##" stroke="#FFFFFF" stroke-width="3" paint-order="stroke""##,
-            ),
-            Text::Plain | Text::Label => ("ink", ""),
-        };
         let text = escaped(text);
         self.put(&format!(
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{INK}\" \
-             text-anchor=\"{anchor}\"{weight}{turn}>{text}</text>"
+             text-anchor=\"{anchor}\"{more}{turn}>{text}</text>"
         ));
     }
 
@@ -249,24 +243,12 @@ impl Canvas {
 
 /// Escapes a text for XML, between tags or quotes.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // XML does not allow these characters.
-            letter if letter.is_control() && !letter.is_whitespace() => escaped.push('\u{fffd}'),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
+    maud::html! { (text) }.into_string()
 }
 
 /// The approximate width of a text.
 pub fn text_width(text: &str, look: Text) -> i32 {
-    (text.chars().count() as f64 * f64::from(text_size(look)) * 0.6) as i32
+    (text.chars().count() as f64 * f64::from(look.size) * 0.6) as i32
 }
 
 fn colour(index: usize) -> &'static str {
@@ -283,13 +265,4 @@ fn tip_of(tip: &str) -> String {
 fn list(points: &[Point]) -> String {
     let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
     points.join(" ")
-}
-
-fn text_size(look: Text) -> i32 {
-    match look {
-        Text::Small => 11,
-        Text::Plain => 13,
-        Text::Label => 14,
-        Text::Title => 17,
-    }
 }

@@ -2,18 +2,16 @@
 
 use super::super::{Drawing, Figure, short};
 use super::MARGIN;
-use super::canvas::{Canvas, Rule, Text, TextAnchor, text_width};
+use super::canvas::{Canvas, PAPER, PLAIN, TextAnchor, text_width};
 
 /// Its upper edge, below the title.
 pub const TOP: i32 = 42;
 
-/// Height of a row.
 const ROW: i32 = 23;
 
 const SWATCH: i32 = 38;
 const SPACE: i32 = 22;
 
-/// What an entry stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// The curve with this number.
@@ -23,13 +21,12 @@ enum Kind {
     PaperPoint,
 }
 
-/// The kind of the entry, and its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry(Kind, String);
 
 impl Entry {
     fn width(&self) -> i32 {
-        SWATCH + text_width(&self.1, Text::Plain) + SPACE
+        SWATCH + text_width(&self.1, PLAIN) + SPACE
     }
 }
 
@@ -52,7 +49,6 @@ impl Figure {
         entries
     }
 
-    /// The entries, in as many rows as they need.
     fn legend_rows(&self, width: i32) -> Vec<Vec<Entry>> {
         let mut rows: Vec<Vec<Entry>> = Vec::new();
         let mut used = width;
@@ -87,10 +83,10 @@ impl Figure {
                         canvas.marker(((x + end) / 2, y), at, "");
                     }
                     Kind::Curve(at) => canvas.bar([(x + 12, y - 7), (end, y + 7)], at, ""),
-                    Kind::PaperLevel => canvas.rule(&[(x, y), (end, y)], Rule::Paper),
+                    Kind::PaperLevel => canvas.rule(&[(x, y), (end, y)], PAPER),
                     Kind::PaperPoint => canvas.ring((end - 12, y), ""),
                 }
-                canvas.text(&entry.1, (x + SWATCH, y), Text::Plain, TextAnchor::Right);
+                canvas.text(&entry.1, (x + SWATCH, y), PLAIN, TextAnchor::Right);
                 x += entry.width();
             }
             y += ROW;

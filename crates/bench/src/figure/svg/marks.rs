@@ -3,12 +3,11 @@
 
 use super::super::{Drawing, Figure, PaperMark, Series, number, short};
 use super::Panel;
-use super::canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
+use super::canvas::{Canvas, PAPER, Point, SMALL, TextAnchor, text_width};
 
 /// Maximum width of a bar.
 const BAR_MAX: f64 = 90.0;
 
-/// A bar of a group, and its horizontal position.
 struct GroupBar<'a> {
     series: &'a Series,
     y: f64,
@@ -20,7 +19,6 @@ struct GroupBar<'a> {
 const MARKERS_MAX: usize = 30;
 
 impl Figure {
-    /// Draws the curves of one panel.
     pub(super) fn marks(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         match self.drawing {
             Drawing::Lines => self.draw_lines(canvas, panel, name),
@@ -39,7 +37,7 @@ impl Figure {
                     let Some(y) = panel.y_of(mark.y) else {
                         continue;
                     };
-                    canvas.rule(&[(panel.left, y), (panel.right, y)], Rule::Paper);
+                    canvas.rule(&[(panel.left, y), (panel.right, y)], PAPER);
                 }
                 Some(x) => {
                     let place = match self.drawing {
@@ -94,7 +92,6 @@ impl Figure {
         placed.collect()
     }
 
-    /// The tooltip of a value.
     fn tip(&self, series: &Series, x: &str, y: f64) -> String {
         let (unit, name) = (&self.y.unit, series.panel().1);
         format!("{name}, {}: {x}: {} {unit}", self.x.title(), number(y))
@@ -128,9 +125,9 @@ impl Figure {
                 let tip = self.tip(bar.series, &x_name, bar.y);
                 canvas.bar([(left, top), (right, base)], index, &tip);
                 let value = short(bar.y, "");
-                if text_width(&value, Text::Small) < right - left - 1 {
+                if text_width(&value, SMALL) < right - left - 1 {
                     let middle = (left + right) / 2;
-                    canvas.text(&value, (middle, top - 15), Text::Small, TextAnchor::Below);
+                    canvas.text(&value, (middle, top - 15), SMALL, TextAnchor::Below);
                 }
             }
         }

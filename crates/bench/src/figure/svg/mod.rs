@@ -9,10 +9,9 @@ mod marks;
 mod scale;
 
 use super::{Drawing, Figure, Series, xs_of};
-use canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
+use canvas::{AXIS, Canvas, GRID, LABEL, PLAIN, Point, TITLE, TextAnchor, text_width};
 use scale::Scale;
 
-/// Width of the sheet.
 const WIDTH: i32 = 900;
 
 /// Height of a row of panels with its surroundings: of a single row, and of each of several.
@@ -57,22 +56,18 @@ impl Figure {
         let top = legend::TOP + self.legend_height(WIDTH);
         let bottom = top + rows as i32 * row_height;
         let mut canvas = Canvas::new(&self.name, &self.title, (WIDTH, bottom));
-        canvas.text(&self.title, (WIDTH / 2, 12), Text::Title, TextAnchor::Below);
+        canvas.text(&self.title, (WIDTH / 2, 12), TITLE, TextAnchor::Below);
         self.legend(&mut canvas, WIDTH);
         let scales: Vec<Scale> = panels
             .iter()
             .map(|name| self.y_scale(&panels, name))
             .collect();
         let labels = scales.iter().flat_map(|scale| &scale.ticks);
-        let widths = labels.map(|(_, label)| text_width(label, Text::Plain));
+        let widths = labels.map(|(_, label)| text_width(label, PLAIN));
         let label_width = widths.max().unwrap_or(0) + 10;
         // The axis name, unless each panel's name says what its axis shows.
         let axis_name = if self.y_per_panel { 0 } else { 22 };
-        let gap = if self.y_per_panel {
-            GAP + label_width
-        } else {
-            GAP
-        };
+        let gap = GAP + if self.y_per_panel { label_width } else { 0 };
         let left = MARGIN + axis_name + label_width;
         let width = (WIDTH - MARGIN - left - gap * (columns as i32 - 1)) / columns as i32;
         for (at, (name, y)) in panels.iter().zip(scales).enumerate() {
@@ -84,27 +79,23 @@ impl Figure {
                 right: left + width,
                 top: head + if name.is_empty() { 10 } else { 32 },
                 bottom: head + row_height - BELOW,
-                inset: if self.drawing == Drawing::Lines {
-                    12
-                } else {
-                    0
-                },
+                inset: 12 * i32::from(self.drawing == Drawing::Lines),
                 xs: self.xs_of(name),
-                x: self.x_scale(name),
+                x: Scale::across(&self.x, self.xs_of(name).into_iter()),
                 y,
             };
             let middle = (left + panel.right) / 2;
-            canvas.text(name, (middle, head + 8), Text::Label, TextAnchor::Below);
+            canvas.text(name, (middle, head + 8), LABEL, TextAnchor::Below);
             self.axes(&mut canvas, &panel, column == 0 || self.y_per_panel);
             self.marks(&mut canvas, &panel, name);
             self.paper_marks(&mut canvas, &panel, name);
         }
         let middle = (left + WIDTH - MARGIN) / 2;
         let (x, y) = (self.x.title(), self.y.title());
-        canvas.text(&x, (middle, bottom - 26), Text::Label, TextAnchor::Below);
+        canvas.text(&x, (middle, bottom - 26), LABEL, TextAnchor::Below);
         if !self.y_per_panel {
             let place = (MARGIN - 8, (top + bottom - BELOW) / 2);
-            canvas.text(&y, place, Text::Label, TextAnchor::Upwards);
+            canvas.text(&y, place, LABEL, TextAnchor::Upwards);
         }
         canvas.finish()
     }
@@ -143,9 +134,9 @@ impl Figure {
             let Some(y) = panel.y_of(*value) else {
                 continue;
             };
-            canvas.rule(&[(panel.left, y), (panel.right, y)], Rule::Grid);
+            canvas.rule(&[(panel.left, y), (panel.right, y)], GRID);
             if with_labels {
-                canvas.text(label, (panel.left - 6, y), Text::Plain, TextAnchor::Left);
+                canvas.text(label, (panel.left - 6, y), PLAIN, TextAnchor::Left);
             }
         }
         if self.drawing == Drawing::Bars {
@@ -156,7 +147,7 @@ impl Figure {
         let corner = (panel.left, panel.bottom);
         canvas.rule(
             &[(panel.left, panel.top), corner, (panel.right, panel.bottom)],
-            Rule::Axis,
+            AXIS,
         );
     }
 
@@ -167,14 +158,10 @@ impl Figure {
             let middle = panel.left + (2 * at as i32 + 1) * group / 2;
             let mut y = panel.bottom + 6;
             for line in broken(&self.x_name(x), group) {
-                canvas.text(&line, (middle, y), Text::Plain, TextAnchor::Below);
+                canvas.text(&line, (middle, y), PLAIN, TextAnchor::Below);
                 y += 14;
             }
         }
-    }
-
-    fn x_scale(&self, name: &str) -> Scale {
-        Scale::across(&self.x, self.xs_of(name).into_iter())
     }
 
     /// The vertical scale of a panel: shared by all panels, or its own.
@@ -206,11 +193,11 @@ fn x_ticks(canvas: &mut Canvas, panel: &Panel) {
         let Some(x) = panel.x_of(*value) else {
             continue;
         };
-        canvas.rule(&[(x, panel.top), (x, panel.bottom)], Rule::Grid);
-        canvas.rule(&[(x, panel.bottom), (x, panel.bottom + 4)], Rule::Axis);
-        let half = text_width(label, Text::Plain) / 2 + 3;
+        canvas.rule(&[(x, panel.top), (x, panel.bottom)], GRID);
+        canvas.rule(&[(x, panel.bottom), (x, panel.bottom + 4)], AXIS);
+        let half = text_width(label, PLAIN) / 2 + 3;
         if x - half >= free {
-            canvas.text(label, (x, panel.bottom + 8), Text::Plain, TextAnchor::Below);
+            canvas.text(label, (x, panel.bottom + 8), PLAIN, TextAnchor::Below);
             free = x + half;
         }
     }
@@ -221,7 +208,7 @@ fn broken(name: &str, width: i32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split(' ') {
         match lines.last_mut() {
-            Some(last) if text_width(&format!("{last} {word}"), Text::Plain) <= width => {
+            Some(last) if text_width(&format!("{last} {word}"), PLAIN) <= width => {
                 last.push(' ');
                 last.push_str(word);
             }

@@ -113,13 +113,7 @@ impl Scale {
 
     /// The position of a value, from 0 to 1; none if the axis cannot show it.
     pub fn place(&self, value: f64) -> Option<f64> {
-        let map = |value: f64| {
-            if self.base.is_some() {
-                value.ln()
-            } else {
-                value
-            }
-        };
+        let map = |value: f64| self.base.map_or(value, |_| value.ln());
         let (low, high, at) = (map(self.low), map(self.high), map(value));
         at.is_finite().then(|| (at - low) / (high - low))
     }
@@ -128,11 +122,8 @@ impl Scale {
 /// Two for bytes and for powers of two, else ten.
 fn base_of(axis: &Axis, values: &[f64]) -> f64 {
     let is_power = |value: &f64| value.log2().fract().abs() < 1e-9;
-    if axis.unit == "B" || (!values.is_empty() && values.iter().all(is_power)) {
-        2.0
-    } else {
-        10.0
-    }
+    let is_binary = axis.unit == "B" || (!values.is_empty() && values.iter().all(is_power));
+    if is_binary { 2.0 } else { 10.0 }
 }
 
 /// The smallest of 1, 2, 2.5, 5 times a power of ten that is at least `least`.

@@ -3,6 +3,21 @@
 use super::*;
 use crate::baseline::tests::two_nics::TwoNics;
 
+impl Cache {
+    /// The cached pages, with their frames and ids. All other frames are free.
+    pub fn held(&self) -> Vec<(u64, u32, u64)> {
+        let frames = (0..).zip(&self.frames);
+        let here = frames.filter(|(_, frame)| frame.state == State::Here);
+        let held: Vec<_> = here.map(|(at, frame)| (frame.page, at, frame.id)).collect();
+        assert_eq!(held.len() + self.free.len(), self.frames.len());
+        assert!(
+            held.iter()
+                .all(|&(page, at, _)| self.table[page as usize] == at)
+        );
+        held
+    }
+}
+
 const PAGE_SIZE: u32 = 4096;
 const FIRST: Waiter = Waiter { worker: 0, slot: 0 };
 const SECOND: Waiter = Waiter { worker: 1, slot: 1 };
@@ -25,7 +40,7 @@ fn bring(cache: &mut Cache, page: u64) -> u64 {
     let fetch = asked(cache.access(page, FIRST));
     cache.bytes.write(fetch.frame, page);
     cache.handle_loaded(fetch.frame, FIRST.worker).unwrap();
-    assert_eq!(cache.poll_done(0), Some((0, PageSource::Storage)));
+    assert_eq!(cache.done[0].pop_front(), Some((0, PageSource::Storage)));
     fetch.id
 }
 
@@ -37,8 +52,8 @@ fn a_page_is_fetched_once_and_then_read_without_asking() {
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Waits));
     cache.bytes.write(fetch.frame, 7);
     cache.handle_loaded(fetch.frame, 0).unwrap();
-    assert_eq!(cache.poll_done(0), Some((0, PageSource::Storage)));
-    assert_eq!(cache.poll_done(1), Some((1, PageSource::Joined)));
+    assert_eq!(cache.done[0].pop_front(), Some((0, PageSource::Storage)));
+    assert_eq!(cache.done[1].pop_front(), Some((1, PageSource::Joined)));
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Hit));
     assert!(cache.handle_loaded(fetch.frame, 0).is_err(), "nobody asked");
     assert_eq!(cache.held(), [(7, fetch.frame, fetch.id)]);
@@ -61,7 +76,7 @@ fn a_redirection_that_came_too_late_is_asked_about_again() {
     cache.bytes.write(fetch.frame, 7);
     let next = cache.handle_read(fetch.frame, 0, [[7, 40], [7, 40]]);
     assert_eq!(next, Ok(None));
-    assert_eq!(cache.poll_done(0), Some((0, PageSource::Remote)));
+    assert_eq!(cache.done[0].pop_front(), Some((0, PageSource::Remote)));
 }
 
 #[test]
@@ -85,7 +100,7 @@ fn frames_are_freed_before_they_run_out() {
     // All were used: the hand passes all frames once before it takes the first.
     let dropped = Message::Drop(vec![(1, first)]);
     assert_eq!(cache.evict(), (5, Some(dropped)));
-    assert!(cache.has_room() && cache.held().len() == 3);
+    assert!(!cache.free.is_empty() && cache.held().len() == 3);
     // A page used since then has a second chance.
     cache.access(2, FIRST).unwrap();
     bring(&mut cache, 5);

@@ -2,6 +2,20 @@
 
 use super::*;
 
+impl Directory {
+    /// What each node holds, as page, frame and id, when no request is in flight.
+    pub fn held(&self, node: u16) -> Vec<(u64, u32, u64)> {
+        let is_idle = |entry: &Entry| !entry.is_loading && entry.waiting.is_empty();
+        assert!(self.answers.is_empty() && self.loads.is_empty());
+        assert!(self.entries.iter().all(is_idle));
+        let pages = (0..).zip(&self.entries);
+        let all = pages.flat_map(|(page, entry)| entry.holders.iter().map(move |of| (page, of)));
+        let own = all.filter(|(_, holder)| holder.node == node);
+        own.map(|(page, holder)| (page, holder.frame, holder.id))
+            .collect()
+    }
+}
+
 const PAGE: u64 = 3;
 
 fn asker(node: u16) -> Asker {

@@ -1,12 +1,10 @@
-//! Regions and connected queue pairs for baselines, created before the measurement.
+//! What a baseline does with its NICs: regions and connected queue pairs, created before the
+//! measurement; work requests of a core, their completions, and the CPU cost of both.
 
-use crate::harness::drive::OrFailed;
-use crate::harness::{ExperimentError, Result};
+use crate::harness::prelude::*;
 use core::ops::RangeInclusive;
-use rackweave_base::{Duration, NodeId, Qpn};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::Rack;
-use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
+use rackweave_base::Rkey;
+use rackweave_verbs::{Access, CompletionStatus, PdId, QpCapabilities, ReceiveRequest, Segment};
 
 /// What fails if a node or the rack lacks resources.
 pub const SET_UP: &str = "a baseline could not be set up";
@@ -15,9 +13,6 @@ pub const SET_UP: &str = "a baseline could not be set up";
 pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
 
 /// Checks that settings are valid.
-///
-/// # Errors
-/// If one is not.
 pub fn check(settings: &[Setting]) -> Result<()> {
     let is_wrong = |(_, value, range, step): &&Setting| {
         !(range.contains(value) && value.is_multiple_of(*step))
@@ -35,13 +30,9 @@ pub fn check(settings: &[Setting]) -> Result<()> {
 /// A thread's own part of a NIC.
 #[derive(Clone, Debug)]
 pub struct NodeEnd {
-    /// Its node.
     pub node: NodeId,
-    /// Its protection domain.
     pub pd: PdId,
-    /// The completion queue of its requests.
     pub cq: CqId,
-    /// Its memory.
     pub region: Region,
 }
 
@@ -54,9 +45,6 @@ impl NodeEnd {
 
     /// The same in the protection domain of another thread's part on the same node, so that one
     /// queue pair leads to both.
-    ///
-    /// # Errors
-    /// As for [`NodeEnd::new`].
     pub fn in_domain(
         rack: &Rack,
         node: NodeId,
@@ -133,4 +121,90 @@ pub(super) fn on_nic<R>(
         .node_here(node)
         .ok_or(format!("{node:?} does not exist"));
     Ok(found.or_failed(SET_UP)?.with(act))
+}
+
+/// Memory of another node, and the queue pair that leads there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// The local end of the queue pair.
+    pub qpn: Qpn,
+    pub address: u64,
+    pub rkey: Rkey,
+}
+
+impl Remote {
+    /// All of `region`, at the other end of `qpn`.
+    pub fn new(qpn: Qpn, region: &Region) -> Self {
+        Self {
+            qpn,
+            address: region.address,
+            rkey: region.rkey,
+        }
+    }
+
+    /// A WRITE of `segment` to the bytes from `offset` on.
+    pub fn write(&self, id: u64, offset: u64, segment: Segment) -> WorkRequest {
+        let operation = Operation::Write {
+            address: self.address + offset,
+            rkey: self.rkey,
+            immediate: None,
+        };
+        WorkRequest::new(id, operation, &[segment])
+    }
+
+    /// A READ of the bytes from `offset` on into `segments`.
+    pub fn read(&self, id: u64, offset: u64, segments: &[Segment]) -> WorkRequest {
+        let operation = Operation::Read {
+            address: self.address + offset,
+            rkey: self.rkey,
+        };
+        WorkRequest::new(id, operation, segments)
+    }
+}
+
+/// Takes up to `limit` completions and charges the core for it.
+pub fn poll(context: &mut Context<'_>, cq: CqId, limit: usize) -> Result<Vec<Completion>, Failure> {
+    let mut completions = Vec::new();
+    context.poll_cq(cq, limit, &mut completions);
+    match failed(&completions) {
+        Some(one) => Err(format!("queue pair {}: {}", one.qpn, one.status)),
+        None => Ok(completions),
+    }
+}
+
+fn failed(completions: &[Completion]) -> Option<&Completion> {
+    let mut all = completions.iter();
+    all.find(|one| one.status != CompletionStatus::Success)
+}
+
+/// Takes completions of any verbs, replaces those in `completions`, and charges nothing; returns
+/// their number.
+pub fn ended(
+    verbs: &mut dyn Verbs,
+    cq: CqId,
+    completions: &mut Vec<Completion>,
+) -> Result<u32, CompletionStatus> {
+    completions.clear();
+    verbs.poll_cq(cq, 16, completions);
+    match failed(completions) {
+        Some(one) => Err(one.status),
+        None => Ok(completions.len() as u32),
+    }
+}
+
+/// Posts a request and charges the core for it.
+pub fn post(context: &mut Context<'_>, qpn: Qpn, request: WorkRequest) -> Result<(), Failure> {
+    let posted = context.post_send(qpn, request);
+    posted.map_err(|error| format!("queue pair {qpn}: {error}"))
+}
+
+/// Posts a receive and charges the core for it.
+pub fn post_receive(
+    context: &mut Context<'_>,
+    qpn: Qpn,
+    request: ReceiveRequest,
+) -> Result<(), Failure> {
+    context.charge(Category::Communication, context.cpu().post_cost);
+    let posted = context.nic().post_receive(qpn, request);
+    posted.map_err(|error| format!("queue pair {qpn}: {error}"))
 }
