@@ -124,7 +124,7 @@ const ROWS: [(&str, Proof); 11] = [
             Some((
                 "communication tier",
                 (
-                    "bench/src/experiment/communication/embedded.rs",
+                    "bench/src/experiment/communication/embedded/tests.rs",
                     "the_figures_of_the_communication_tier_can_be_measured",
                 ),
             )),
