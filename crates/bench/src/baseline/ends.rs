@@ -5,7 +5,7 @@
 
 use super::tuples;
 use crate::harness::prelude::*;
-use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
+use rackweave_endpoint::flow::Partitioner;
 
 /// The sending end, into which a worker puts tuples.
 pub trait Outlet {

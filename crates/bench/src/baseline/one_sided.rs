@@ -17,7 +17,7 @@ use crate::harness::one_to_one::{self, ENDS, Flows, MTU};
 use crate::harness::prelude::*;
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_sim::NicModel;
-use rackweave_verbs::{CompletionOpcode, Mtu};
+use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::{
     ByteOrder, ITEMS, NODE_WORD, NodeWord, SWITCH_WORD, SwitchState, SwitchWord, region_bytes,
     run_length,
@@ -59,7 +59,7 @@ pub fn run(
     flows: Flows,
     (cores, words): (u32, Words),
     span: Span,
-) -> Result<f64, ExperimentError> {
+) -> Result<f64> {
     let mut rack = one_to_one::rack(run.seed)?;
     let tally = Tally::new(Instant::ZERO, span);
     let layout = layout(flows);
@@ -92,7 +92,6 @@ pub fn run(
             layout,
             batch: (flows.batch_bytes / flows.item_size).max(1),
             words,
-            window: WINDOW,
             node_end,
             links,
             turn: 0,
@@ -168,8 +167,6 @@ struct Server {
     /// Maximum items of one WRITE.
     batch: u32,
     words: Words,
-    /// Maximum WRITEs of items in flight, per flow.
-    window: u32,
     /// Its completions, and its memory: see [`scratch_bytes`].
     node_end: NodeEnd,
     links: Vec<Link>,
@@ -221,7 +218,7 @@ impl Server {
         let free = slots - link.sent.wrapping_sub(link.tail_seen);
         let both = (link.sent, slots);
         let items = run_length(ready, free, both, both, self.batch);
-        if items > 0 && link.under_way.len() < self.window as usize {
+        if items > 0 && link.under_way.len() < WINDOW as usize {
             let size = u64::from(self.layout.item_size);
             let at = ITEMS + u64::from(link.sent % slots) * size;
             let segment = link.ring.segment(at, items * self.layout.item_size);

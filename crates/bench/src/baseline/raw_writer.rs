@@ -19,8 +19,8 @@ const WORD_SPACING: u64 = 64;
 /// Requests of a package.
 pub const REQUESTS_PER_PACKAGE: u32 = 2;
 
-/// The peer's receive buffers, or the parts of a send buffer: `count` of `bytes` each, one after the
-/// other, then a word for each, every [`WORD_SPACING`] bytes.
+/// The peer's receive buffers, or the parts of a send buffer: `count` of `bytes` each, one after
+/// the other, then a word for each, every [`WORD_SPACING`] bytes.
 #[derive(Clone, Debug)]
 pub struct Buffers {
     pub region: Region,

@@ -22,7 +22,7 @@
 use super::verbs::{Remote, ended};
 use crate::harness::prelude::*;
 use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{CompletionStatus, PostError};
+use rackweave_verbs::PostError;
 
 /// Bytes of code, length, total and offset.
 pub const HEADER_BYTES: usize = 32;
@@ -50,16 +50,6 @@ pub struct PackageHeader {
 }
 
 impl PackageHeader {
-    /// The header as it is in memory.
-    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        let words = [u64::from(self.code), self.length, self.total, self.offset];
-        for (at, word) in bytes.chunks_exact_mut(8).zip(words) {
-            at.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
     /// Writes a package: the header, then its pieces, one after the other. Returns its bytes.
     ///
     /// # Panics
@@ -70,17 +60,15 @@ impl PackageHeader {
         begin: usize,
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> usize {
-        block.write(begin, &self.to_bytes());
+        let words = [u64::from(self.code), self.length, self.total, self.offset];
+        block.write(begin, words.map(u64::to_le_bytes).as_flattened());
         let mut at = begin + HEADER_BYTES;
         for piece in pieces {
             block.write(at, piece);
             at += piece.len();
         }
-        assert_eq!(
-            (at - begin - HEADER_BYTES) as u64,
-            self.length,
-            "as announced"
-        );
+        let written = (at - begin - HEADER_BYTES) as u64;
+        assert_eq!(written, self.length, "as announced");
         at - begin
     }
 }

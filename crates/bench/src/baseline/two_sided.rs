@@ -21,13 +21,13 @@
 //! receivers from being overrun.
 
 mod actors;
-mod edge;
 pub mod log;
 
 use crate::baseline::verbs::{self, NodeEnd, Remote, connect, region};
 use crate::harness::prelude::*;
-use actors::{Common, MESSAGE_BYTES_MIN, Sequencer, consumer, producer};
-use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
+use actors::{
+    Common, Inlet, MESSAGE_BYTES_MIN, Outlet, ROOM, Sequencer, WINDOW, consumer, edge, producer,
+};
 use log::{Log, Outcome};
 use rackweave_rack::config::FaultSection;
 
@@ -91,15 +91,7 @@ impl TwoSidedPlan {
 }
 
 /// Replicates according to the plan, on a rack of its own.
-pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome> {
-    run_with_faults(run, plan, FaultSection::default())
-}
-
-fn run_with_faults(
-    run: &mut Run<'_>,
-    plan: &TwoSidedPlan,
-    faults: FaultSection,
-) -> Result<Outcome> {
+pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan, faults: FaultSection) -> Result<Outcome> {
     plan.check()?;
     let count = plan.producers + plan.consumers + u32::from(plan.ordered);
     let config = RackConfig {
@@ -115,12 +107,8 @@ fn run_with_faults(
     let ends = ends.collect::<Result<Vec<_>>>()?;
     let (producers, others) = ends.split_at(plan.producers as usize);
     let (consumers, sequencers) = others.split_at(plan.consumers as usize);
-    let logs = spawn(
-        &mut rack,
-        plan,
-        run.seed,
-        [producers, consumers, sequencers],
-    )?;
+    let parts = [producers, consumers, sequencers];
+    let logs = spawn(&mut rack, plan, run.seed, parts)?;
     rack.drive(run, Until::Done(PATIENCE))?;
     let total = plan.messages * u64::from(plan.producers);
     let [from, to] = [producers, consumers].map(|ends| ends.iter().map(|end| end.node));

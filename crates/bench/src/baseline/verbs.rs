@@ -4,7 +4,7 @@
 use crate::harness::prelude::*;
 use core::ops::RangeInclusive;
 use rackweave_base::Rkey;
-use rackweave_verbs::{Access, CompletionStatus, PdId, QpCapabilities, ReceiveRequest, Segment};
+use rackweave_verbs::{Access, PdId, QpCapabilities};
 
 /// What fails if a node or the rack lacks resources.
 pub const SET_UP: &str = "a baseline could not be set up";

@@ -4,15 +4,14 @@
 //! The testbed is `rackweave_sim::testbed`; the cost of operations on trees is
 //! `rackweave_sim::TreeCost`; every constant is in `rackweave_sim::devices`.
 
-pub mod client;
 pub mod index;
-pub mod server;
+pub mod threads;
 pub mod tree;
 
-pub use crate::harness::work::Core;
+pub use crate::harness::metered::Core;
 
 use crate::harness::prelude::*;
-use rackweave_sim::testbed::{self, Server};
+use rackweave_sim::testbed;
 
 /// The compared servers, and their names in figures.
 pub const SERVERS: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];

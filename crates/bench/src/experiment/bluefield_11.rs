@@ -14,7 +14,6 @@ use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use rackweave_sim::testbed::Server;
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 

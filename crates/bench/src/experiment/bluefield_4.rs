@@ -6,11 +6,10 @@ pub mod rebalance;
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
+use super::bluefield::threads::Mix;
 use super::bluefield::tree::{self, PAPER_KEYS};
 use crate::harness::prelude::*;
-use rackweave_sim::testbed::Server;
 use rebalance::{Course, SCENARIOS};
 
 /// Millions of lookups per second by the DPU alone, with the fewest and the most keys. Source:

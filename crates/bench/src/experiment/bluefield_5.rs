@@ -5,7 +5,6 @@ use super::bluefield::{SERVERS, testbed};
 use super::bluefield_4::real_keys;
 use crate::harness::prelude::*;
 use rackweave_endpoint::btree::Tree;
-use rackweave_sim::testbed::Server;
 
 /// Millions of lookups per second on the DPU, with the fewest and the most keys. Source: the
 /// paper's figure 5.
@@ -78,10 +77,8 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured> {
         dpu: dpu.collect::<Vec<Values>>(),
         real: real_keys(run.scale, PAPER_KEYS[2]),
     };
-    Ok(Measured::new(
-        grid::series(&curves, bar, |rate| rate / 1e6),
-        values,
-    ))
+    let series = grid::series(&curves, bar, |rate| rate / 1e6);
+    Ok(Measured::new(series, values))
 }
 
 #[cfg(test)]

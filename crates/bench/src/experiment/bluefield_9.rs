@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
+use super::bluefield::threads::Mix;
 use super::bluefield::tree;
 use crate::harness::prelude::*;
 use crate::harness::tally::Seen;

@@ -10,7 +10,7 @@
 //! * In the *consuming test* the receiver copies every package to memory that is not registered,
 //!   clears it, and returns the receive buffer; it ends when the last package is cleared.
 //!
-//! Each thread has its own core. Its copying, clearing, posting and polling is charged (`testbed`);
+//! Each thread has its own core. Its copying, clearing, posting and polling is charged (`ends`);
 //! the bytes are real, and every consumed byte is compared with what was sent. The real protocol
 //! needs no clearing, since words mark what is new; it is charged because the paper has it. With
 //! several threads the storage node starts them one after another, and packages are distributed
@@ -22,18 +22,15 @@
 //! has as many parts as there are receive buffers, and the thread copies the next package while the
 //! preceding one is in flight; the compute node's threads are already running.
 //!
-//! `figures` has the rows and compares with the paper, `shape` has what is measured, `ends` creates
-//! both nodes' ends and `ways` has the threads' operations on them. `node_pair` measures; `sweep`
-//! varies the sizes and chooses the best, `embedded` does the same in real time on this machine.
+//! `figures` has the rows and compares with the paper, `ends` creates both nodes' ends and `ways`
+//! has the threads' operations on them. `node_pair` measures; `sweep` has what is measured, varies
+//! the sizes and chooses the best, `embedded` does the same in real time on this machine.
 
-mod data;
 pub mod embedded;
 mod ends;
 pub(crate) mod figures;
 mod node_pair;
-mod shape;
 mod sweep;
-mod testbed;
 #[cfg(test)]
 mod tests;
 mod ways;

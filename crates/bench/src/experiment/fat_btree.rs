@@ -11,7 +11,6 @@ pub mod lookups;
 pub mod rdma;
 #[cfg(test)]
 mod tests;
-pub mod walk;
 
 use super::text_of;
 use crate::harness::prelude::*;

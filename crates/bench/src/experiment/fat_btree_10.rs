@@ -35,21 +35,23 @@ const BUSY: u16 = 16;
 /// Names of the curves: led by the network, and the baseline.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-fn set(part: &str, point: &mut Point, x: f64) {
-    match part {
-        "fat-btree-10" => point.keys = x as u64 * 1_000_000,
-        "fat-btree-10b" => point.clients = x as u16,
-        "fat-btree-10c" => point.updates = 1.0 - x / 100.0,
-        _ => point.skew = x,
-    }
-}
+type Set = fn(&mut Point, f64);
 
-pub fn run(run: &mut Run<'_>, part: &str) -> Result<Measured> {
+/// The parts of the figure, and what each varies.
+const PARTS: [(&str, Set); 4] = [
+    ("fat-btree-10", |point, x| point.keys = x as u64 * 1_000_000),
+    ("fat-btree-10b", |point, x| point.clients = x as u16),
+    ("fat-btree-10c", |point, x| point.updates = 1.0 - x / 100.0),
+    ("fat-btree-10d", |point, x| point.skew = x),
+];
+
+pub fn run<const PART: usize>(run: &mut Run<'_>) -> Result<Measured> {
+    let (name, set) = PARTS[PART];
     let panels = UNDER_WAY.iter();
     let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
     let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
-    let sweep = Sweep::of(part);
-    let points = sweep.points(run.scale, DEFAULT, |point, x| set(part, point, x));
+    let sweep = Sweep::of(name);
+    let points = sweep.points(run.scale, DEFAULT, set);
     let database = |(_, point): &(f64, Point)| (point.keys, point.skew);
     let groups: Vec<_> = points.chunk_by(|a, b| database(a) == database(b)).collect();
     for (at, group) in groups.iter().enumerate() {
@@ -70,10 +72,8 @@ pub fn run(run: &mut Run<'_>, part: &str) -> Result<Measured> {
         busy: BUSY,
         quick: quick(run.scale),
     };
-    Ok(Measured::new(
-        grid::series(&curves, |x| x, |rate| *rate),
-        values,
-    ))
+    let series = grid::series(&curves, |x| x, |rate| *rate);
+    Ok(Measured::new(series, values))
 }
 
 /// Millions of operations per second by x.
@@ -97,7 +97,7 @@ fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) ->
         ..limits(scale)
     };
     let mut rack = Ethernet::new(run.seed, database, &records, (points[0].1.skew, limits))?;
-    let asked: std::rc::Rc<[u64]> = asked.into();
+    let asked: Rc<[u64]> = asked.into();
     // The baseline is measured first.
     for way in [1, 0] {
         if way == 0 {

@@ -1,4 +1,4 @@
-//! One file per figure, and the list of all experiments. What they share is in [`crate::harness`].
+//! One file per figure, the list of all experiments, and the papers; [`crate::harness`] is shared.
 
 mod bluefield;
 mod bluefield_11;
@@ -9,7 +9,6 @@ mod bluefield_9;
 pub mod communication;
 mod fat_btree;
 mod fat_btree_10;
-pub mod paper;
 mod ping_pong;
 mod replication;
 mod seamless_3;
@@ -31,7 +30,7 @@ mod zero_sided_flows;
 use crate::figure::{self, Figure, FigureText, Texts};
 use crate::harness::prelude::*;
 use fat_btree::lookups;
-use std::sync::LazyLock;
+use serde::Deserialize;
 
 /// One of the papers' figures.
 #[derive(Clone, Copy, Debug)]
@@ -122,16 +121,10 @@ pub const ALL: &[Experiment] = &[
     experiment("fat-btree-7b", lookups::run_distributions),
     experiment("fat-btree-8", |run| lookups::run(run, "fat-btree-8")),
     experiment("fat-btree-9", |run| lookups::run(run, "fat-btree-9")),
-    experiment("fat-btree-10", |run| fat_btree_10::run(run, "fat-btree-10")),
-    experiment("fat-btree-10b", |run| {
-        fat_btree_10::run(run, "fat-btree-10b")
-    }),
-    experiment("fat-btree-10c", |run| {
-        fat_btree_10::run(run, "fat-btree-10c")
-    }),
-    experiment("fat-btree-10d", |run| {
-        fat_btree_10::run(run, "fat-btree-10d")
-    }),
+    experiment("fat-btree-10", fat_btree_10::run::<0>),
+    experiment("fat-btree-10b", fat_btree_10::run::<1>),
+    experiment("fat-btree-10c", fat_btree_10::run::<2>),
+    experiment("fat-btree-10d", fat_btree_10::run::<3>),
     experiment("communication-4a", communication::figures::run::<0>),
     experiment("communication-4b", communication::figures::run::<1>),
     experiment("communication-5a", communication::figures::run::<2>),
@@ -146,6 +139,88 @@ pub const ALL: &[Experiment] = &[
 pub fn longest_first(mut experiments: Vec<&'static Experiment>) -> Vec<&'static Experiment> {
     experiments.sort_by_key(|one| one.text().slow.unwrap_or(u32::MAX));
     experiments
+}
+
+/// A paper whose figures are repeated.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Prefix of the names of its experiments, such as "zero-sided".
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its authors.
+    pub authors: String,
+    /// Where it was published; empty if it was not.
+    #[serde(default)]
+    pub venue: String,
+    /// Measurements that are not repeated. Pictures that measure nothing are not listed.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A measurement of a paper that is not repeated.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    /// The part of the paper, such as "figure 3".
+    pub what: String,
+    /// What it shows, and why it is not repeated.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Papers {
+    paper: Vec<Paper>,
+}
+
+/// The papers, in the order of the report.
+pub static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+    let papers: Papers = toml::from_str(include_str!("papers.toml")).expect("it is well formed");
+    papers.paper
+});
+
+impl Paper {
+    /// Its experiments, in the paper's order.
+    pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> + '_ {
+        let all = ALL.iter();
+        all.filter(|one| one.paper().name == self.name)
+    }
+}
+
+impl Experiment {
+    /// The paper whose figure it repeats.
+    pub fn paper(&self) -> &'static Paper {
+        let found = PAPERS.iter().find(|paper| {
+            let rest = self.name.strip_prefix(&paper.name);
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        });
+        found.expect("every experiment's name begins with its paper's")
+    }
+
+    /// The part of the paper that it repeats, such as "figure 6", or a claim that has no figure.
+    pub fn place(&self) -> String {
+        match &self.name[self.paper().name.len() + 1..] {
+            "flows" => "a claim of section 6".into(),
+            "4b" if self.paper().name == "bluefield" => "beyond figure 4: rebalancing".into(),
+            number => format!("figure {number}"),
+        }
+    }
+
+    /// The testbed whose constants its models use.
+    pub fn testbed(&self) -> devices::Testbed {
+        match self.paper().name.as_str() {
+            "zero-sided" => devices::Testbed::ZeroSided,
+            "seamless" => devices::Testbed::Seamless,
+            "bluefield" => devices::Testbed::Bluefield,
+            "fat-btree" if self.name.starts_with("fat-btree-10") => {
+                devices::Testbed::FatBtreeEthernet
+            }
+            "fat-btree" => devices::Testbed::FatBtreeRdma,
+            _ => devices::Testbed::Communication,
+        }
+    }
 }
 
 #[cfg(test)]

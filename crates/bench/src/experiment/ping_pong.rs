@@ -9,10 +9,10 @@
 mod tests;
 
 use crate::baseline::tuples;
+use crate::harness::metered::streamed;
 use crate::harness::one_to_one::{self, ENDS};
 use crate::harness::prelude::*;
 use crate::harness::tally::quantile;
-use crate::harness::work::streamed;
 use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::flow::Doorbell;
 

@@ -7,13 +7,11 @@
 mod store;
 #[cfg(test)]
 mod tests;
-mod traffic;
 
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS, link_pages_per_second};
 use crate::baseline::scalestore::{self, Config as Load};
-use crate::figure::panel_and_name;
 use crate::harness::prelude::*;
-use traffic::Traffic;
+use store::Traffic;
 
 /// Pages of the paper's data set of 128 GiB.
 const PAPER_PAGES: u64 = (128 << 30) / PAGE_BYTES as u64;
@@ -91,7 +89,7 @@ fn indexed(pages: u64) -> u64 {
 /// Measurements of a system with this many lookups of a thread in flight, by skew.
 type Curve = grid::Curve<(System, u16), f64, Seen>;
 
-pub fn run(run: &mut Run<'_>) -> Result<Measured, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);
     let depths = scale.pick(DEPTHS_QUICK, DEPTHS);
@@ -108,12 +106,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Measured, ExperimentError> {
     Ok(measured(&curves, &load(scale, depths[0])))
 }
 
-fn measure(
-    run: &mut Run<'_>,
-    load: &Load,
-    system: System,
-    skew: f64,
-) -> Result<Seen, ExperimentError> {
+fn measure(run: &mut Run<'_>, load: &Load, system: System, skew: f64) -> Result<Seen> {
     let sizes = (load.pages, u64::from(load.frames_per_node));
     let traffic = Traffic::new(sizes, skew, load.workers.into(), run.seed);
     let traffic = traffic.map_err(ExperimentError::Run)?;
@@ -124,11 +117,7 @@ fn measure(
     }
 }
 
-fn run_software(
-    run: &mut Run<'_>,
-    load: &Load,
-    traffic: &Traffic,
-) -> Result<Seen, ExperimentError> {
+fn run_software(run: &mut Run<'_>, load: &Load, traffic: &Traffic) -> Result<Seen> {
     let workers = u32::from(load.compute_nodes) * u32::from(load.workers);
     let streams = (0..workers).map(|at| traffic.stream(at));
     let streams = streams.collect::<Result<Vec<_>, String>>();
@@ -178,7 +167,7 @@ fn measured(curves: &[Curve], load: &Load) -> Measured {
         nodes: load.compute_nodes,
         part: PAPER_PAGES / load.pages,
         indexed: indexed(load.pages),
-        record: traffic::RECORD_BYTES,
+        record: store::RECORD_BYTES,
         threads: load.workers,
         cores: devices::HOST_CORES,
         work_ns: load.work.as_nanos(),

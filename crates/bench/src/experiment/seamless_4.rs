@@ -8,7 +8,6 @@ pub(super) mod testbed;
 mod tests;
 pub(super) mod worker;
 
-use crate::figure::panel_and_name;
 use crate::harness::grid;
 use crate::harness::prelude::*;
 use rack::{Load, PageRack, Seen, Shape};

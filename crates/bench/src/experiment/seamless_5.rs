@@ -11,7 +11,6 @@ mod tests;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::{THREADS, link_pages_per_second};
 use super::seamless_4::worker::Want;
-use crate::figure::panel_and_name;
 use crate::harness::prelude::*;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.

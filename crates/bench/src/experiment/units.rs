@@ -17,11 +17,10 @@ mod actors;
 pub use actors::{UnitReport, part};
 
 use crate::harness::prelude::*;
-use crate::harness::shuffle;
 use actors::{query_taker, scan_feeder};
 use rackweave_controller::{FlowShape, FlowSpec};
 use rackweave_rack::RunEnd;
-use rackweave_sim::{UnitModel, UnitWork};
+use rackweave_sim::UnitWork;
 use rackweave_workload::tpch::{
     LineitemRow, Part, Q1Partial, QueryResult, ScaleFactor, lineitem_rows, reference,
 };

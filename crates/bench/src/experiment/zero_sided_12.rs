@@ -6,6 +6,7 @@
 use super::replication::{self, ITEM_BYTES, RING_BYTES, ReplicationPlan};
 use crate::baseline::two_sided::{self, Fanout};
 use crate::harness::prelude::*;
+use rackweave_rack::config::FaultSection;
 
 /// Maximum number of consumers.
 const CONSUMERS_MAX: u32 = 4;
@@ -61,7 +62,7 @@ fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
                 fanout,
                 ..two_sided::TwoSidedPlan::new(consumers, ordered, run.scale)
             };
-            two_sided::run(run, &plan)?
+            two_sided::run(run, &plan, FaultSection::default())?
         }
     };
     if !seen.same_order {

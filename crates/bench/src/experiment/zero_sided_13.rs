@@ -8,7 +8,6 @@ use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
 use crate::harness::prelude::*;
 use rackweave_controller::FlowShape;
-use rackweave_sim::UnitModel;
 
 /// Storage nodes, and maximum number of GPUs. Source: zero-sided, figure 13 (4:N).
 const STORAGE_NODES: usize = 4;

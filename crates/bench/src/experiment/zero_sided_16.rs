@@ -10,7 +10,6 @@ use super::units::{
 };
 use crate::harness::prelude::*;
 use rackweave_controller::FlowShape;
-use rackweave_sim::UnitModel;
 
 /// The paper's scale factor, to which times are projected.
 const SCALE_FACTOR: f64 = 100.0;

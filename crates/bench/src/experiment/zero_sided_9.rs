@@ -12,7 +12,7 @@ use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, worker};
 use crate::harness::prelude::*;
 use crate::harness::shuffle::{self, FlowShape, Seen};
-use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
+use rackweave_endpoint::flow::Partitioner;
 
 /// Nodes, and workers of a node.
 const NODES: usize = 4;

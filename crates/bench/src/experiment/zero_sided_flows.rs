@@ -4,7 +4,6 @@
 //! programs fit the first Tofino. Every item is checked.
 
 use crate::harness::prelude::*;
-use core::cell::Cell;
 use rackweave_rack::testing::SimulatedMachines;
 use rackweave_sim::checkers::stamp;
 

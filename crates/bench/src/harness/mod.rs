@@ -2,8 +2,8 @@
 //!
 //! [`Run`] has the scale, the seed and the progress. `drive` runs a rack and `tally` counts what
 //! its programs do; `grid` measures systems at points. `metered` accounts for the cost of verbs and
-//! `work` for a core's work. `one_to_one` has the flows of several figures, `shuffle` the rack of
-//! the shuffles, `blank` a namespace without contents. It knows neither baselines nor experiments.
+//! of a core's work. `one_to_one` has the flows of several figures, `shuffle` the rack of the
+//! shuffles, `blank` a namespace without contents. It knows neither baselines nor experiments.
 
 pub(crate) mod blank;
 pub(crate) mod drive;
@@ -13,7 +13,6 @@ pub(crate) mod one_to_one;
 pub(crate) mod prelude;
 pub(crate) mod shuffle;
 pub(crate) mod tally;
-pub(crate) mod work;
 
 /// The extent of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

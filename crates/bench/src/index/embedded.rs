@@ -4,9 +4,8 @@ use super::loaded::Loaded;
 use super::options::{Access, IndexOptions};
 use super::table::{IndexTable, Way};
 use super::{Job, Outcome};
-use crate::ycsb::embedded::{Driven, Worker, join, operate, start};
+use crate::ycsb::embedded::{Driven, Spent, Worker, join, operate, shares, start};
 use crate::ycsb::prelude::*;
-use crate::ycsb::spent::{Spent, shares};
 use rackweave_rack::IndexNetworkError;
 use std::thread::scope;
 

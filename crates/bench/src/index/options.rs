@@ -1,6 +1,6 @@
 //! The options of a run, and what follows from them: the rack, the trees, the clients.
 
-use super::network;
+use super::loaded::reserve_network;
 use super::records::Keys;
 use crate::ycsb::prelude::*;
 use rackweave_endpoint::btree::TreeConfig;
@@ -212,7 +212,7 @@ impl IndexOptions {
         config.nic.completion_queues = config.nic.completion_queues.max(pairs);
         config.nic.regions = config.nic.regions.max(pairs);
         if self.access == Access::InNetwork {
-            network::reserve(&mut config, endpoints, workers);
+            reserve_network(&mut config, endpoints, workers);
         }
         config
     }

@@ -1,8 +1,7 @@
 //! The operations of one worker on an index, and how it reaches the index: through a client, or by
 //! calling the tree.
 
-use super::checks::Scan;
-use super::records::Records;
+use super::records::{Records, Scan};
 use crate::ycsb::prelude::*;
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Ticket, Value};

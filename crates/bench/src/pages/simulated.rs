@@ -19,8 +19,6 @@ use rackweave_rack::SsdBackend;
 use rackweave_rack::config::FaultSection;
 use rackweave_sim::SsdModel;
 use rackweave_target::MemoryBackend;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// SSDs of the storage node. Source: seamless, section 3.
 const SSDS: usize = 4;

@@ -1,8 +1,7 @@
 //! A chapter of the report: a paper's figures, and those that are not repeated.
 
 use super::{Entry, Outcome, Report, duration, list, reported, summary, table};
-use crate::experiment::Experiment;
-use crate::experiment::paper::Paper;
+use crate::experiment::{Experiment, Paper};
 use crate::figure::Figure;
 use crate::harness::Scale;
 use maud::{Markup, PreEscaped, html};

@@ -10,8 +10,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use crate::experiment::Experiment;
-use crate::experiment::paper::{PAPERS, Paper};
+use crate::experiment::{Experiment, PAPERS, Paper};
 use crate::figure::Figure;
 use crate::harness::Scale;
 use maud::{DOCTYPE, Markup, PreEscaped, html};

@@ -14,15 +14,13 @@ mod error;
 mod outcome;
 mod plan;
 pub(crate) mod prelude;
-mod run;
 mod session;
 pub(crate) mod simulated;
-pub(crate) mod spent;
 
 pub use error::{Damage, Result, RunError, YcsbError};
 pub use outcome::{Kind, Latency, Outcome, Simulation, TimeShare};
 pub use plan::{Job, Load, Nodes};
-pub use run::VerificationError;
+pub use session::VerificationError;
 
 /// The current phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! The results of a run, and latencies by kind of operation.
 
 use super::prelude::*;
-use super::run::VerificationError;
+use super::session::VerificationError;
 use rackweave_workload::ycsb::{LatencyRecorder, LatencySummary};
 use serde::Serialize;
 

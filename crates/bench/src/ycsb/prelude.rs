@@ -4,9 +4,9 @@
 pub(crate) use super::error::{Result, RunError, YcsbError};
 pub(crate) use super::outcome::Kind;
 pub(crate) use super::plan::{Load, Nodes, in_range};
-pub(crate) use super::run::Run;
-pub(crate) use super::session::{Session, Stepped, Table, Task};
+pub(crate) use super::session::{Run, Session, Stepped, Table, Task};
 pub(crate) use super::{Phase, Progress};
+pub(crate) use core::cell::{Cell, RefCell};
 pub(crate) use core::ops::Range;
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) use rackweave_base::{Duration, Instant, NodeId};
@@ -21,4 +21,5 @@ pub(crate) use rackweave_sim::world::{Actor, Context, Step};
 pub(crate) use rackweave_sim::{Category, CpuModel, CpuReport, devices};
 pub(crate) use rackweave_wire::fabric::page::PageId;
 pub(crate) use rackweave_workload::ycsb::{Floor, RecordError, Stamp, verify_record, write_record};
+pub(crate) use std::rc::Rc;
 pub(crate) use std::sync::{Arc, Mutex};

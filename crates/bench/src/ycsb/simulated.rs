@@ -3,8 +3,6 @@
 use super::outcome::{Outcome, Simulation, TimeShare};
 use super::prelude::*;
 use rackweave_rack::RunEnd;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 /// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(1);

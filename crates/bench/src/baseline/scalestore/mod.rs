@@ -2,10 +2,10 @@
 //!
 //! ScaleStore (Ziegler, Binnig, Leis, SIGMOD 2022) keeps pages in the memory of several nodes
 //! coherent by messages between CPUs. Every page has an owner, which knows the nodes that have it
-//! ([`directory`]). A node that lacks a page sends a request to the owner ([`cache`], `worker`). If
+//! ([`server`]). A node that lacks a page sends a request to the owner ([`cache`], `worker`). If
 //! no node has the page, the owner reads it from a drive and writes it into the requester's frame
 //! (`server`); if one has, the requester is redirected and reads that node's frame by a one-sided
-//! READ ([`frames`]). Nodes use their copies without further requests. A `housekeeper` per node
+//! READ ([`cache`]). Nodes use their copies without further requests. A `housekeeper` per node
 //! drops pages by second chance before frames run out, and notifies the owner.
 //!
 //! # What is left out
@@ -46,17 +46,12 @@
 
 pub mod cache;
 mod channel;
-pub mod directory;
-pub mod frames;
-pub mod message;
 mod server;
 mod store;
 mod worker;
 
 use super::verbs;
 use crate::harness::prelude::*;
-use crate::harness::shuffle;
-use core::cell::Cell;
 use store::Store;
 
 /// The pages that one worker reads, one after the other; `None` when it has read all.
@@ -133,7 +128,7 @@ pub fn run(
     run: &mut Run<'_>,
     config: &Config,
     pages: &mut dyn FnMut(usize) -> Pages,
-) -> Result<Outcome, ExperimentError> {
+) -> Result<Outcome> {
     let Store {
         mut rack, found, ..
     } = Store::new(config, run.seed, pages)?;

@@ -1,8 +1,7 @@
 //! Builds the rack, its connections and its threads.
 
-use super::cache::Cache;
+use super::cache::{Cache, Frames};
 use super::channel::Channel;
-use super::frames::Frames;
 use super::server::{Line, Owner, handler};
 use super::worker::{SCRATCH, Slot, TAGS, Worker, housekeeper};
 use super::{Config, Pages, Shared};

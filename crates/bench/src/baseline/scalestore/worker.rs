@@ -1,10 +1,8 @@
 //! The threads of a compute node: workers with several concurrent accesses to pages, and a
 //! housekeeper.
 
-use super::cache::{Attempt, Cache, PageSource, Waiter};
-use super::channel::{Channel, READ, RECEIVED, kind, parts};
-use super::frames::{HEADER, HEADER_WORDS};
-use super::message::{Fetch, Holder, Message};
+use super::cache::{Attempt, Cache, HEADER, HEADER_WORDS, PageSource, Waiter};
+use super::channel::{Channel, Fetch, Holder, Message, READ, RECEIVED, kind, parts};
 use super::{Pages, Shared, next};
 use crate::baseline::verbs::{Remote, poll, post};
 use crate::harness::prelude::*;
@@ -204,8 +202,8 @@ impl Worker {
 /// Maximum requests to the owner in flight.
 pub const TAGS: u32 = 64;
 
-/// The housekeeper of a node, which frees frames and notifies the owner of evicted pages: the cache, the completion queue of its requests, and the connection to the
-/// owner.
+/// The housekeeper of a node, which frees frames and notifies the owner of evicted pages over
+/// `channel`; `cq` is the completion queue of its requests.
 pub fn housekeeper(cache: Rc<RefCell<Cache>>, cq: CqId, channel: Channel) -> impl Program {
     // Tags without a request in flight, and drops that wait for one.
     let mut free: Vec<u16> = (0..TAGS as u16).rev().collect();

@@ -2,7 +2,6 @@
 
 use crate::harness::prelude::*;
 use rackweave_sim::checkers::stamp::Stamp;
-use std::collections::BTreeMap;
 
 /// The messages that a consumer delivered, in its order.
 #[derive(Clone, Default, Debug)]

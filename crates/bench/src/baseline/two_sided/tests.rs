@@ -11,6 +11,10 @@ fn plan(producers: u32, consumers: u32, ordered: bool, fanout: Fanout) -> TwoSid
     }
 }
 
+fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome> {
+    super::run(run, plan, FaultSection::default())
+}
+
 #[test]
 fn everybody_gets_everything_whatever_the_way() {
     for fanout in [Fanout::Each, Fanout::Chain] {
@@ -35,7 +39,7 @@ fn only_a_sequencer_makes_two_producers_orders_the_same() {
     };
     let order = |ordered| {
         let plan = plan(2, 3, ordered, Fanout::Each);
-        let outcome = run_with_faults(&mut Run::quick(5), &plan, faults);
+        let outcome = super::run(&mut Run::quick(5), &plan, faults);
         outcome.unwrap().same_order
     };
     assert!(order(true));

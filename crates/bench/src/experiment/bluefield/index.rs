@@ -1,19 +1,12 @@
 //! The index on the testbed: a shard in the host's memory, one in the DPU's, their server threads,
 //! and clients on the compute node.
 
-use super::client::{Mix, client};
-use super::server::{Prices, serving};
+use super::threads::{Mix, Prices, client, serving};
 use super::{attributes, testbed, tree};
 use crate::harness::prelude::*;
 use crate::harness::tally::Seen;
-use rackweave_endpoint::btree::TreeConfig;
-use rackweave_endpoint::index::{
-    Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
-};
-use rackweave_endpoint::rpc;
-use rackweave_rack::services::IndexService;
+use rackweave_endpoint::index::{Access, EndpointId, IndexClientConfig, ReaderConfig};
 use rackweave_rack::{IndexEndpointSpec, IndexSpec};
-use rackweave_sim::testbed::Server;
 
 /// The endpoints: the host's and the DPU's.
 pub const ENDPOINTS: [(EndpointId, Server); 2] =

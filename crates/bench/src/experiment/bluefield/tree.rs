@@ -2,12 +2,11 @@
 
 use crate::harness::prelude::*;
 use rackweave_base::Memory;
-use rackweave_endpoint::btree::{Tree, TreeConfig};
-use rackweave_sim::testbed::Server;
+use rackweave_endpoint::btree::Tree;
 use rackweave_sim::{TreeCost, TreeShape};
 use rackweave_wire::fabric::tree::Layout;
 
-pub use crate::harness::work::TREE_ENTRY_BYTES as ENTRY_BYTES;
+pub use crate::harness::metered::TREE_ENTRY_BYTES as ENTRY_BYTES;
 
 /// Bytes of a tree node for requests. The paper does not state them; this is the size that it finds
 /// best for one-sided reads.

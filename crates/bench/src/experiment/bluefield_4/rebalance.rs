@@ -1,16 +1,11 @@
 //! The rebalancer on the testbed: it starts with all keys on the host, and the throughput that it
 //! reaches is compared with the best fixed split.
 
-use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
+use crate::experiment::bluefield::threads::{Keys, Mix};
 use crate::experiment::bluefield::{Core, tree};
 use crate::harness::prelude::*;
-use rackweave_endpoint::index::{
-    CoordinatorConfig, CoordinatorEvent, PartitionMap, RebalanceConfig,
-};
-use rackweave_endpoint::rpc;
-use rackweave_sim::testbed::Server;
-use rackweave_workload::ycsb::Zipf;
+use rackweave_endpoint::index::{CoordinatorConfig, CoordinatorEvent, RebalanceConfig};
 
 /// Keys in the real trees: the moved data shrinks by the same ratio to the paper's 1 M keys.
 pub const REAL_KEYS: u64 = 5_000;
@@ -149,8 +144,8 @@ pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>> {
     courses.collect()
 }
 
-/// Measures the figure beside figure 4: the rebalancer at work, over time. The paper leaves open how
-/// a split is found and kept (section 4.1.2).
+/// Measures the figure beside figure 4: the rebalancer at work, over time. The paper leaves open
+/// how a split is found and kept (section 4.1.2).
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let courses = courses(run)?;
     let series = courses.iter().flat_map(|course| {

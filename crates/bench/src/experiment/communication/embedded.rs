@@ -9,13 +9,10 @@
 //! Unlike in the simulator, threads run before the measurement starts, and the receiver of the real
 //! protocol does not clear, since it need not; that of the single buffer does.
 
-use super::data::Data;
 use super::ends::{self, Ends};
 use super::figures::{ROWS, Row};
-use super::shape::{Bytes, Shape, Way};
-use super::sweep::{Curve, MIB, best};
-use super::testbed;
-use super::ways::{Inlet, Outlet};
+use super::sweep::{Bytes, Curve, MIB, Shape, Way, best};
+use super::ways::{Data, Inlet, Outlet};
 use crate::figure::Figure;
 use crate::harness::prelude::*;
 use core::hint::black_box;
@@ -146,7 +143,7 @@ fn memcpy(source: &[u8]) -> f64 {
 }
 
 fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f64, f64)>> {
-    let mut config = testbed::config(seed, ends::memory_of(&shape));
+    let mut config = ends::config(seed, ends::memory_of(&shape));
     // A waiting thread drives the rack.
     config.driver_threads = 0;
     let rack = EmbeddedRack::new(&config)?;

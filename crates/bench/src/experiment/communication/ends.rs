@@ -1,19 +1,23 @@
-//! The ends of all ways, on a rack in virtual or in real time.
+//! The testbed as a simulated rack, the costs of its cores, and the ends of all ways, on a rack in
+//! virtual or in real time.
 
-use super::shape::{Shape, Way};
-use super::testbed::attributes;
+use super::sweep::{Shape, Way};
 use super::ways::{Inlet, Outlet};
 use crate::baseline::raw_writer::{Buffers, REQUESTS_PER_PACKAGE, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
 use crate::baseline::verbs::{NodeEnd, connect_with};
+use crate::harness::metered::Toll;
 use crate::harness::prelude::*;
 use rackweave_base::KeyRng;
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, NodeTerms, Prepared, Role,
 };
 use rackweave_rack::Address;
-use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::Mtu;
+use rackweave_rack::config::Role as NodeRole;
+use rackweave_sim::testbed_communication::{
+    self as testbed, COMPUTE, CopyModel, MemoryArea, STORAGE,
+};
+use rackweave_verbs::{Access, Mtu};
 
 /// A thread's end at the storage node, and the one at the compute node, if the data is consumed.
 pub type Ends = (Box<dyn Outlet>, Option<Box<dyn Inlet>>);
@@ -137,4 +141,98 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Vec<Ends
         .zip(receivers.into_iter().flatten());
     let boxed = |(sender, receiver)| -> Ends { (Box::new(sender), Some(Box::new(receiver))) };
     Ok(pairs.map(boxed).collect())
+}
+
+/// Acknowledgement timeout of a NIC: far longer than the longest WRITE takes, and nothing is lost.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The configuration of two nodes with `memory` bytes for regions.
+pub fn config(seed: u64, memory: u64) -> RackConfig {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: memory + (64 << 20),
+        node: vec![
+            NodeConfig::new("storage", NodeRole::Storage),
+            NodeConfig::new("compute", NodeRole::Compute),
+        ],
+        ..RackConfig::default()
+    };
+    config.switch.consumer_rings = 1;
+    config.switch.producer_rings = 1;
+    config.nic.mtu = 4096;
+    config
+}
+
+pub fn rack(seed: u64, memory: u64) -> Result<Testbed> {
+    Testbed::with_models(&config(seed, memory), |world| {
+        world.nodes = testbed::nodes();
+        world.switch = testbed::switch();
+    })
+}
+
+/// Attributes of the baselines' queue pairs.
+fn attributes() -> PairAttributes {
+    PairAttributes {
+        access: Access::REMOTE_WRITE,
+        timeout: TIMEOUT,
+        ..PairAttributes::default()
+    }
+}
+
+/// The costs of a node's core.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Core {
+    cpu: CpuModel,
+    copies: CopyModel,
+}
+
+impl Core {
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            cpu: testbed::cpu(node),
+            copies: CopyModel::new(node),
+        }
+    }
+
+    /// Time to copy from memory into an area of `area` bytes that is reused.
+    pub fn copy_in(&self, bytes: u64, area: u64) -> Duration {
+        self.copies
+            .copy(bytes, MemoryArea::Memory, MemoryArea::Reused(area))
+    }
+
+    /// Time to copy to memory out of an area of `area` bytes that a device refills.
+    pub fn copy_out(&self, bytes: u64, area: u64) -> Duration {
+        let from = MemoryArea::FromDevice(area);
+        self.copies.copy(bytes, from, MemoryArea::Memory)
+    }
+
+    /// Time to clear what has just been copied out.
+    pub fn clear(&self, bytes: u64) -> Duration {
+        self.copies.set(bytes, MemoryArea::Reused(bytes))
+    }
+
+    /// Time to poll words that have not changed.
+    pub fn look(&self, words: u64) -> Duration {
+        self.cpu.cycles(devices::HOST_UNCHANGED_CYCLES * words)
+    }
+
+    /// Time to read a word that a NIC has written.
+    pub fn news(&self) -> Duration {
+        self.cpu.cache_latency
+    }
+}
+
+impl Toll for Core {
+    fn posts(&self, requests: usize) -> Duration {
+        let requests = devices::WORK_REQUEST_CYCLES * requests as u64;
+        self.cpu.cycles(requests + devices::DOORBELL_CYCLES)
+    }
+
+    fn receives(&self) -> Duration {
+        self.cpu.cycles(devices::RECEIVE_REQUEST_CYCLES)
+    }
+
+    fn takes(&self, _completion: &Completion) -> Duration {
+        self.cpu.poll_cost
+    }
 }

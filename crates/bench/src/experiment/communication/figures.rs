@@ -1,13 +1,11 @@
 //! The figures, each a row of parameters ([`Row`]) beside its text, for virtual and real time; and
 //! what the texts say of the results.
 
-use super::shape::{Bytes, Shape, Way};
-use super::sweep::{self, Curve, Sizes, best};
+use super::sweep::{self, Bytes, Curve, Shape, Sizes, Way, best};
 use crate::experiment::text_of;
 use crate::figure::FigureText;
 use crate::harness::prelude::*;
 use serde::Deserialize;
-use std::sync::LazyLock;
 
 /// Threads at each end, and the total number of receive buffers.
 pub type Layout = (u8, u8);

@@ -4,11 +4,9 @@
 //! A step of a thread uses the verbs or copies a package, and its time passes afterwards: what it
 //! posts reaches the NIC at the beginning of the next step.
 
-use super::data::Data;
-use super::ends;
-use super::shape::{Shape, Way};
-use super::testbed::{self, Core};
-use super::ways::{Inlet, Outlet};
+use super::ends::{self, Core};
+use super::sweep::{Shape, Way};
+use super::ways::{Data, Inlet, Outlet};
 use crate::harness::metered::Outbox;
 use crate::harness::prelude::*;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
@@ -37,7 +35,7 @@ type SharedEnds = (Shared<dyn Outlet>, Option<Shared<dyn Inlet>>);
 impl NodePair {
     /// Builds the testbed; `seed` determines everything random.
     pub fn new(shape: Shape, seed: u64) -> Result<Self> {
-        let rack = testbed::rack(seed, ends::memory_of(&shape))?;
+        let rack = ends::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
         let ends = ends::connect(&rack, &shape, now, seed)?.into_iter();
         let shared = |(near, far): ends::Ends| {

@@ -2,8 +2,8 @@
 
 use super::figures::ROWS;
 use super::node_pair::NodePair;
-use super::shape::{Bytes, Shape, Way};
 use super::sweep;
+use super::sweep::{Bytes, Shape, Way};
 use crate::harness::{ExperimentError, Run, Scale};
 use std::fmt::Write as _;
 

@@ -2,12 +2,11 @@
 
 use super::database::Database;
 use crate::harness::metered::Toll;
+use crate::harness::metered::{TREE_ENTRY_BYTES, streamed};
 use crate::harness::prelude::*;
 use crate::harness::tally::{mean, quantile};
-use crate::harness::work::{Core, TREE_ENTRY_BYTES, streamed};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
-use rackweave_verbs::CompletionOpcode;
 use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 
 /// Costs of a thread that reads by READs.

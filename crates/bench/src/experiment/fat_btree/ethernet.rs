@@ -1,19 +1,15 @@
-//! The Ethernet testbed: client threads in one pod of a fat tree, four memory servers in another. In
-//! client–server mode, clients send UDP datagrams and the servers' threads reply.
+//! The Ethernet testbed: client threads in one pod of a fat tree, four memory servers in another.
+//! In client–server mode, clients send UDP datagrams and the servers' threads reply.
 
 use super::client::check;
-use super::database::Database;
+use super::database::{Database, WalkCost};
 use super::rdma::{self, Limits, REGULAR};
-use super::walk::WalkCost;
 use crate::harness::metered::after;
 use crate::harness::prelude::*;
-use crate::harness::work::Core;
 use rackweave_endpoint::index::{
-    DatagramClient, DatagramClientConfig, DatagramServerConfig, Op, PartitionMap, Ticket,
+    DatagramClient, DatagramClientConfig, DatagramServerConfig, Op, Ticket,
 };
 use rackweave_endpoint::rpc::ServerConfig;
-use rackweave_rack::config::TopologyName;
-use rackweave_rack::services::IndexService;
 use rackweave_rack::{IndexEndpointSpec, IndexSpec, SharedDatagramServer};
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_verbs::Datagrams;

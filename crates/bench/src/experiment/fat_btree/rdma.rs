@@ -3,14 +3,9 @@
 use super::client::{Reads, Seen, client};
 use super::database::Database;
 use crate::harness::prelude::*;
-use crate::harness::work::Core;
 use rackweave_controller::index::KeyWeights;
-use rackweave_endpoint::index::{
-    Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
-};
-use rackweave_endpoint::rpc;
-use rackweave_rack::config::TopologyName;
-use rackweave_rack::services::{IndexService, TIME_LIMIT};
+use rackweave_endpoint::index::{Access, EndpointId, IndexClientConfig, ReaderConfig};
+use rackweave_rack::services::TIME_LIMIT;
 use rackweave_rack::{IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary};
 use rackweave_sim::testbed_fat_btree::Network;
 

@@ -6,13 +6,11 @@ use super::worker::{ENTRY_BYTES, LOOK_ENTRIES, Looks, Pace, Pages, Tally, Want, 
 use crate::baseline::verbs::{NodeEnd, Remote, connect};
 use crate::harness::prelude::*;
 use crate::harness::shuffle::traffic;
-use core::cell::Cell;
-use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory as _, Mode, Op};
 use rackweave_rack::{PageEnds, RunEnd};
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
+use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule};
 
 /// The requesting node, and the node with pages in memory.
 const ASKING: NodeId = NodeId(0);

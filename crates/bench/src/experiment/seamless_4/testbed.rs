@@ -4,7 +4,6 @@
 use super::worker::ENTRY_BYTES;
 use crate::harness::blank::BlankBackend;
 use crate::harness::prelude::*;
-use rackweave_controller::PageNode;
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::{SsdBackend, TargetOptions};
 use rackweave_sim::{LinkModel, NicModel, SsdModel, SwitchModel};

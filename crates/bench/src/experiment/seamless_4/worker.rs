@@ -3,14 +3,12 @@
 use super::testbed::PAGE_BYTES;
 use crate::baseline::verbs::{NodeEnd, Remote};
 use crate::harness::prelude::*;
-use core::cell::Cell;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
-use rackweave_verbs::CompletionStatus;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
-use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
+use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {

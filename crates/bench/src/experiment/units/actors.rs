@@ -6,8 +6,6 @@
 
 use super::ROW;
 use crate::harness::prelude::*;
-use rackweave_endpoint::flow::ITEM_HEADER;
-use rackweave_sim::UnitModel;
 use rackweave_workload::tpch::Q1Partial;
 
 /// The magic at the start of an item of rows, as `Partitioner::rows` reads it.

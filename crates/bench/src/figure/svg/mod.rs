@@ -4,7 +4,6 @@
 //! The layout is our own, in pixels: panels share one legend, ticks have binary prefixes.
 
 mod canvas;
-mod legend;
 mod marks;
 mod scale;
 
@@ -53,7 +52,7 @@ impl Figure {
         };
         let rows = panels.len().div_ceil(columns);
         let row_height = ROW[usize::from(rows > 1)];
-        let top = legend::TOP + self.legend_height(WIDTH);
+        let top = marks::TOP + self.legend_height(WIDTH);
         let bottom = top + rows as i32 * row_height;
         let mut canvas = Canvas::new(&self.name, &self.title, (WIDTH, bottom));
         canvas.text(&self.title, (WIDTH / 2, 12), TITLE, TextAnchor::Below);

@@ -1,6 +1,5 @@
 //! A text with rows, and the figure that it becomes.
 
-use super::super::values;
 use super::*;
 
 #[test]
