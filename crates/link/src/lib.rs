@@ -30,6 +30,8 @@ pub mod packet_socket;
 pub mod pcapng;
 pub mod ring;
 #[cfg(target_os = "linux")]
+mod send_many;
+#[cfg(target_os = "linux")]
 pub mod shared_memory;
 mod sync;
 #[cfg(all(target_os = "linux", feature = "udp"))]

@@ -89,7 +89,7 @@ impl Outbox {
     }
 
     /// Whether nothing waits.
-    #[cfg(any(test, feature = "udp"))]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
@@ -100,13 +100,13 @@ impl Outbox {
     }
 
     /// Begins to gather packets.
-    #[cfg(any(test, feature = "udp"))]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn cork(&mut self) {
         self.is_corked = true;
     }
 
     /// Ends gathering. Packets may be waiting: call [`Outbox::flush`].
-    #[cfg(any(test, feature = "udp"))]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn uncork(&mut self) {
         self.is_corked = false;
     }

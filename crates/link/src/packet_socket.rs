@@ -15,20 +15,22 @@
 //!   UDP checksum, so this affects only packets of other protocols, which are passed unchanged.
 
 mod error;
+mod ring;
 mod system;
 #[cfg(test)]
 mod tests;
 
 pub use error::PacketSocketError;
-pub(crate) use system::system_drops;
 
-use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
+use crate::bytes::ReceiveCounters;
 use crate::outbox::{Carrier, Datagrams, Outbox, SendCounters};
+use crate::send_many;
 use crate::{Link, Properties};
+use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, Packet};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use ring::Ring;
+use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -39,13 +41,13 @@ const LEN_MIN: usize = 60;
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
+    ring: Ring,
     mtu: usize,
     pool: Pool,
     outbox: Outbox,
-    /// The receive buffer: one byte more than the longest accepted packet, so that a longer one is
-    /// detected.
-    buffer: Vec<u8>,
     counters: PacketSocketCounters,
+    /// Packets dropped as far as the system was asked, which then counts from zero.
+    system_drops: AtomicU64,
 }
 
 /// Event counts of an interface.
@@ -69,23 +71,26 @@ impl PacketSocket {
     pub fn open(interface: &str, memory: Memory, pool: Pool) -> Result<Self, PacketSocketError> {
         let found = system::interface(interface)
             .map_err(|source| error::not_found(interface, source, &system::interfaces()))?;
-        let socket =
-            system::open(found.index).map_err(|source| error::not_opened(interface, source))?;
+        let (socket, ring) = system::open(found.index, found.mtu)
+            .map_err(|source| error::not_opened(interface, source))?;
         error::check(interface, &found)?;
         Ok(Self {
             socket,
+            ring,
             mtu: found.mtu,
             pool,
             outbox: Outbox::new(found.mtu, memory),
-            buffer: vec![0; ETHERNET_MAX + found.mtu + 1],
             counters: PacketSocketCounters::default(),
+            system_drops: AtomicU64::new(0),
         })
     }
 
     /// The event counts.
     pub fn counters(&self) -> PacketSocketCounters {
+        let new = u64::from(system::ring_drops(&self.socket));
+        let before = self.system_drops.fetch_add(new, Ordering::Relaxed);
         PacketSocketCounters {
-            system_drops: u64::from(system_drops(&self.socket)),
+            system_drops: before + new,
             ..self.counters
         }
     }
@@ -101,8 +106,30 @@ impl Carrier for Way<'_> {
     }
 
     fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        rustix::net::send(self.0, datagrams.first(), SendFlags::empty())?;
-        Ok(1)
+        let send = || send_many::send(self.0, None, datagrams, &mut false);
+        match send() {
+            // The interface is down, or has been since the socket was last asked.
+            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                forget_error(self.0);
+                send()
+            }
+            result => result,
+        }
+    }
+}
+
+/// Clears the pending error of a socket, which the system sets when the interface goes down, and
+/// which may be over.
+fn forget_error(socket: &OwnedFd) {
+    let _error = sockopt::socket_error(socket);
+}
+
+impl PacketSocket {
+    fn flush(&mut self, now: Instant) {
+        if !self.outbox.is_empty() {
+            let way = &mut Way(&self.socket);
+            self.outbox.flush(now, &mut self.counters.send, way);
+        }
     }
 }
 
@@ -112,23 +139,22 @@ impl Link for PacketSocket {
         self.outbox.send(now, packet, &mut self.counters.send, way)
     }
 
+    fn cork(&mut self) {
+        self.outbox.cork();
+    }
+
+    fn uncork(&mut self, now: Instant) {
+        self.outbox.uncork();
+        self.flush(now);
+    }
+
     fn receive(&mut self, now: Instant) -> Option<Packet> {
-        let socket = &self.socket;
-        let way = &mut Way(socket);
-        self.outbox.flush(now, &mut self.counters.send, way);
+        self.flush(now);
+        let (mtu, pool, counters) = (self.mtu, &self.pool, &mut self.counters.receive);
         loop {
-            match rustix::net::recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((len, _)) => {
-                    let frame = &self.buffer[..len];
-                    let packet = self.counters.receive.take(frame, self.mtu, &self.pool);
-                    if packet.is_some() {
-                        return packet;
-                    }
-                }
-                Err(Errno::INTR) => {}
-                // Nothing was received; or the interface went down, which is reported once and may
-                // be temporary.
-                Err(_) => return None,
+            let taken = self.ring.take(|bytes| counters.take(bytes, mtu, pool));
+            if let Some(packet) = taken? {
+                return Some(packet);
             }
         }
     }
@@ -154,6 +180,13 @@ impl Link for PacketSocket {
     }
 
     fn asks_system(&self) -> bool {
+        // Not to receive; but what others send arrives only if their threads run.
+        true
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        // A socket with an error wakes its thread at once.
+        forget_error(&self.socket);
         true
     }
 }

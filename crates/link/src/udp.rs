@@ -41,7 +41,6 @@ pub use seal::{SEAL_LEN, SealKeys};
 
 use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
 use crate::outbox::SendCounters;
-use crate::packet_socket::system_drops;
 use path::{overhead, path_mtu, prepare};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Memory, Packet};
@@ -285,7 +284,7 @@ impl Hub {
     pub fn counters(&self) -> UdpCounters {
         let counters = self.0.lock().counters;
         UdpCounters {
-            system_drops: u64::from(system_drops(&self.0.socket)),
+            system_drops: u64::from(system::system_drops(&self.0.socket)),
             ..counters
         }
     }

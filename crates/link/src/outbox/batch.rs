@@ -24,7 +24,7 @@ impl Batch {
         self.lens.len() - self.taken
     }
 
-    #[cfg(any(test, feature = "udp"))]
+    #[cfg(any(test, target_os = "linux"))]
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -75,7 +75,7 @@ impl<'a> Datagrams<'a> {
     }
 
     /// The first `count` datagrams.
-    #[cfg(any(test, feature = "udp"))]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn start(self, count: usize) -> Self {
         let lens = &self.lens[..count];
         let bytes = &self.bytes[..lens.iter().sum()];

@@ -1,15 +1,13 @@
 //! The calls to the system that none of the safe crates used here wraps: an interface's state, and
 //! a packet socket bound to it (`netdevice(7)`, `packet(7)`).
 
+use super::ring::Ring;
 use libc::{c_int, c_ulong, c_ushort, socklen_t};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
-
-/// Requested size of the receive buffer in bytes.
-const SOCKET_BYTES: usize = 4 << 20;
 
 /// Accepts packets without a VLAN tag and drops others: loads whether there was a tag, and unless
 /// that is zero skips the instruction that keeps all bytes.
@@ -81,13 +79,11 @@ pub(super) fn interfaces() -> Vec<String> {
 
 /// A packet socket on the interface with this index. It is promiscuous, never blocks, and receives
 /// neither packets that the machine itself sends nor packets with a VLAN tag.
-pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
+/// Received packets are in a ring, for an Ethernet payload of at most `mtu` bytes.
+pub(super) fn open(index: u32, mtu: usize) -> io::Result<(OwnedFd, Ring)> {
     // Without a protocol it receives nothing until it is bound, with all options set.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES).is_err() {
-        let _less = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BYTES);
-    }
     let fd = socket.as_fd();
     let yes: c_int = 1;
     set(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes)?;
@@ -97,6 +93,7 @@ pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
         filter: WITHOUT_TAG.as_ptr().cast_mut(),
     };
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+    let ring = Ring::new(fd, mtu)?;
     bind(fd, index)?;
     let membership = libc::packet_mreq {
         mr_ifindex: index as c_int,
@@ -110,27 +107,35 @@ pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
         libc::PACKET_ADD_MEMBERSHIP,
         &membership,
     )?;
-    Ok(socket)
+    Ok((socket, ring))
 }
 
-/// Number of packets that the system has dropped since the socket was made, because its receive
-/// buffer was full. 0 if the system does not tell.
-pub(crate) fn system_drops(socket: impl AsFd) -> u32 {
-    /// The place of the drops among the values (SK_MEMINFO_DROPS of linux/sock_diag.h).
-    const AT: usize = 8;
-    let mut values = [0u32; AT + 1];
-    let mut len = size_of_val(&values) as socklen_t;
-    // SAFETY: `values` is writable for `len` bytes through the call.
+/// Gives a socket a ring for what it receives.
+pub(super) fn set_ring(socket: BorrowedFd<'_>, ring: &libc::tpacket_req) -> io::Result<()> {
+    let version = libc::tpacket_versions::TPACKET_V2 as c_int;
+    set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, ring)
+}
+
+/// Number of packets that the system has dropped since this was last asked, because there was no
+/// free frame in the ring. 0 if the system does not tell.
+pub(super) fn ring_drops(socket: impl AsFd) -> u32 {
+    let mut statistics = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
+    let mut len = size_of_val(&statistics) as socklen_t;
+    // SAFETY: `statistics` is writable for `len` bytes through the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            values.as_mut_ptr().cast(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut statistics).cast(),
             &raw mut len,
         )
     };
-    if result == 0 { values[AT] } else { 0 }
+    if result == 0 { statistics.tp_drops } else { 0 }
 }
 
 fn ask(socket: BorrowedFd<'_>, name: &str, request: c_ulong) -> io::Result<[u8; 24]> {

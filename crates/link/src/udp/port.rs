@@ -1,9 +1,9 @@
 //! One port of a hub: the link to one peer.
 
 use super::seal::Sealer;
-use super::system::{self, SendError};
 use super::{Key, SealKeys, Shared};
-use crate::outbox::{Carrier, Datagrams, Outbox, is_temporary};
+use crate::outbox::{Carrier, Datagrams, Outbox};
+use crate::send_many;
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet};
 use rackweave_wire::vxlan;
@@ -83,18 +83,7 @@ impl Carrier for Way<'_> {
 
     fn offer(&mut self, datagrams: Datagrams<'_>) -> io::Result<usize> {
         let may_split = &mut self.wrapper.may_split;
-        let send = |datagrams, split| system::send(&self.shared.socket, self.to, datagrams, split);
-        match send(datagrams, *may_split) {
-            Ok(taken) => Ok(taken),
-            Err(SendError { error, count }) if count == 1 || is_temporary(&error) => Err(error),
-            // The system has an answer for each datagram. If it takes them, it does not split on
-            // the way to this peer: the interface must be able to make checksums, for example.
-            Err(SendError { count, .. }) => {
-                let taken = send(datagrams.start(count), false).map_err(|refused| refused.error)?;
-                *may_split = false;
-                Ok(taken)
-            }
-        }
+        send_many::send(&self.shared.socket, Some(self.to), datagrams, may_split)
     }
 }
 

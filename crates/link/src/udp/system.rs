@@ -1,40 +1,18 @@
-//! The calls to the system that none of the safe crates used here wraps: several datagrams in one
-//! call (`sendmmsg(2)`, `recvmmsg(2)`), and datagrams that the system splits and merges (`udp(7)`,
-//! UDP_SEGMENT and UDP_GRO).
+//! The calls to the system that none of the safe crates used here wraps: several datagrams received
+//! in one call (`recvmmsg(2)`), some of them merged by the system (`udp(7)`, UDP_GRO).
 
-use crate::outbox::Datagrams;
-use libc::{c_int, c_uint, c_void, socklen_t};
+use crate::send_many::{CONTROL_BYTES, Control};
+use libc::{c_int, c_uint, socklen_t};
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Maximum messages of one call that sends.
-const SEND_MAX: usize = 16;
-
-/// Maximum messages of one call that receives.
+/// Maximum messages of one call.
 const RECEIVE_MAX: usize = 4;
 
 /// Bytes of a receive buffer. No IP packet is larger, and the system merges none to more.
 const BUFFER_BYTES: usize = 1 << 16;
-
-/// Maximum datagrams that the system splits a message into (UDP_MAX_SEGMENTS before Linux 6.9).
-const SEGMENTS_MAX: usize = 64;
-
-/// Maximum bytes of a message that is to be split: what fits an IPv6 packet without options.
-const SPLIT_BYTES_MAX: usize = 65_535 - 40 - 8;
-
-/// Bytes of ancillary data that hold one message with an `int`. Both of ours are not longer.
-const CONTROL_BYTES: usize = 24;
-
-// SAFETY: `CMSG_SPACE` only computes.
-const _: () =
-    assert!(unsafe { libc::CMSG_SPACE(size_of::<c_int>() as c_uint) } as usize <= CONTROL_BYTES);
-
-/// Ancillary data, aligned as the system requires.
-#[repr(C, align(8))]
-#[derive(Clone, Copy)]
-struct Control([u8; CONTROL_BYTES]);
 
 /// Lets the system merge received datagrams of one sender. Without it, each arrives alone.
 pub(super) fn merge_received(socket: impl AsFd) {
@@ -47,6 +25,26 @@ pub(super) fn omit_checksums(socket: impl AsFd) -> io::Result<()> {
     enable(socket, (libc::SOL_SOCKET, libc::SO_NO_CHECK))
 }
 
+/// Number of packets that the system has dropped since the socket was made, because its receive
+/// buffer was full. 0 if the system does not tell.
+pub(super) fn system_drops(socket: impl AsFd) -> u32 {
+    /// The place of the drops among the values (SK_MEMINFO_DROPS of linux/sock_diag.h).
+    const AT: usize = 8;
+    let mut values = [0u32; AT + 1];
+    let mut len = size_of_val(&values) as socklen_t;
+    // SAFETY: `values` is writable for `len` bytes through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { values[AT] } else { 0 }
+}
+
 /// Sets an option whose value is an `int`.
 fn enable(socket: impl AsFd, (level, option): (c_int, c_int)) -> io::Result<()> {
     let (fd, yes): (_, c_int) = (socket.as_fd().as_raw_fd(), 1);
@@ -55,105 +53,6 @@ fn enable(socket: impl AsFd, (level, option): (c_int, c_int)) -> io::Result<()> 
     match unsafe { libc::setsockopt(fd, level, option, (&raw const yes).cast(), len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Number of datagrams at the start of `lens` that the system can make of one message: all of one
-/// length but the last, which may be shorter.
-fn run_len(lens: &[usize]) -> usize {
-    let (first, mut bytes) = (lens[0], 0);
-    for (at, &len) in lens.iter().take(SEGMENTS_MAX).enumerate() {
-        bytes += len;
-        if at > 0 && (len > first || len == 0 || bytes > SPLIT_BYTES_MAX) {
-            return at;
-        }
-        if len < first {
-            return at + 1;
-        }
-    }
-    lens.len().min(SEGMENTS_MAX)
-}
-
-/// Passes datagrams to the system and returns how many it has taken. With `may_split`, datagrams of
-/// one length are one message each, which the system splits as late as it can.
-///
-/// # Errors
-/// What the system says of the first message; `split` then says of how many datagrams it was.
-pub(super) fn send(
-    socket: impl AsFd,
-    to: SocketAddr,
-    datagrams: Datagrams<'_>,
-    may_split: bool,
-) -> Result<usize, SendError> {
-    let address = Address::new(to);
-    // SAFETY: zeroes are valid for all three; they are plain data and pointers that may be null.
-    let (mut messages, mut vectors): ([libc::mmsghdr; SEND_MAX], [libc::iovec; SEND_MAX]) =
-        unsafe { (zeroed(), zeroed()) };
-    let mut controls = [Control([0; CONTROL_BYTES]); SEND_MAX];
-    let mut counts = [0; SEND_MAX];
-    let Datagrams {
-        mut bytes,
-        mut lens,
-    } = datagrams;
-    let mut used = 0;
-    while used < SEND_MAX && !lens.is_empty() {
-        let count = if may_split { run_len(lens) } else { 1 };
-        let (now, later) = lens.split_at(count);
-        let (message_bytes, rest) = bytes.split_at(now.iter().sum());
-        vectors[used] = libc::iovec {
-            // The system only reads it.
-            iov_base: message_bytes.as_ptr().cast_mut().cast(),
-            iov_len: message_bytes.len(),
-        };
-        let header = &mut messages[used].msg_hdr;
-        header.msg_name = (&raw const address.bytes).cast_mut().cast();
-        header.msg_namelen = address.len;
-        header.msg_iov = &raw mut vectors[used];
-        header.msg_iovlen = 1;
-        if count > 1 {
-            header.msg_control = (&raw mut controls[used]).cast();
-            set_segment(header, now[0] as u16);
-        }
-        counts[used] = count;
-        (bytes, lens) = (rest, later);
-        used += 1;
-    }
-    // SAFETY: the first `used` messages point to an address, a vector, bytes and ancillary data
-    // that live through the call; the system reads them and writes only the messages' lengths.
-    let sent = unsafe {
-        libc::sendmmsg(
-            socket.as_fd().as_raw_fd(),
-            messages.as_mut_ptr(),
-            used as c_uint,
-            0,
-        )
-    };
-    match usize::try_from(sent) {
-        Ok(sent) => Ok(counts[..sent].iter().sum()),
-        Err(_) => Err(SendError {
-            error: io::Error::last_os_error(),
-            count: counts[0],
-        }),
-    }
-}
-
-/// Why the system has not taken a message of so many datagrams.
-pub(super) struct SendError {
-    pub(super) error: io::Error,
-    pub(super) count: usize,
-}
-
-/// Has the system split a message into datagrams of `len` bytes.
-fn set_segment(header: &mut libc::msghdr, len: u16) {
-    // SAFETY: `CMSG_SPACE` and `CMSG_LEN` only compute. `msg_control` points to a `Control`, which
-    // is aligned for a header, and is long enough for it and two bytes.
-    unsafe {
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as c_uint) as _;
-        let control = libc::CMSG_FIRSTHDR(header);
-        (*control).cmsg_level = libc::SOL_UDP;
-        (*control).cmsg_type = libc::UDP_SEGMENT;
-        (*control).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as c_uint) as _;
-        libc::CMSG_DATA(control).cast::<u16>().write_unaligned(len);
     }
 }
 
@@ -198,7 +97,7 @@ impl Receiver {
             [libc::mmsghdr; RECEIVE_MAX],
             [libc::iovec; RECEIVE_MAX],
         ) = unsafe { (zeroed(), zeroed()) };
-        let mut controls = [Control([0; CONTROL_BYTES]); RECEIVE_MAX];
+        let mut controls = [Control::EMPTY; RECEIVE_MAX];
         for (at, buffer) in self.0.chunks_mut(BUFFER_BYTES).enumerate() {
             vectors[at] = libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
@@ -254,51 +153,6 @@ fn segment(header: &libc::msghdr) -> Option<usize> {
     }
 }
 
-/// An address in the system's form.
-struct Address {
-    bytes: libc::sockaddr_storage,
-    len: socklen_t,
-}
-
-impl Address {
-    fn new(address: SocketAddr) -> Self {
-        // SAFETY: zeroes are valid for an address.
-        let mut bytes: libc::sockaddr_storage = unsafe { zeroed() };
-        let start = (&raw mut bytes).cast::<c_void>();
-        let len = match address {
-            SocketAddr::V4(v4) => {
-                let native = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
-                    },
-                    sin_zero: [0; 8],
-                };
-                // SAFETY: a `sockaddr_storage` has the size and alignment for every address.
-                unsafe { start.cast::<libc::sockaddr_in>().write(native) };
-                size_of::<libc::sockaddr_in>()
-            }
-            SocketAddr::V6(v6) => {
-                let native = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: v6.port().to_be(),
-                    sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: v6.ip().octets(),
-                    },
-                    sin6_scope_id: v6.scope_id(),
-                };
-                // SAFETY: as above.
-                unsafe { start.cast::<libc::sockaddr_in6>().write(native) };
-                size_of::<libc::sockaddr_in6>()
-            }
-        };
-        let len = len as socklen_t;
-        Self { bytes, len }
-    }
-}
-
 /// An address from the system; `None` if it is not one of IP.
 fn native(address: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let start = std::ptr::from_ref(address);
@@ -323,22 +177,7 @@ fn native(address: &libc::sockaddr_storage) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_has_datagrams_of_one_length_and_a_shorter_last_one() {
-        let check = |lens: &[usize], expect| assert_eq!(run_len(lens), expect, "{lens:?}");
-        check(&[5], 1);
-        check(&[0], 1);
-        check(&[5, 0], 1);
-        check(&[5, 6], 1);
-        check(&[5, 4], 2);
-        check(&[5, 4, 4], 2);
-        check(&[5, 5, 5, 6], 3);
-        check(&[5, 5, 5, 1, 5], 4);
-        check(&[5; 100], SEGMENTS_MAX);
-        check(&[4200; 40], SPLIT_BYTES_MAX / 4200);
-        check(&[65_507, 1, 1], 1);
-    }
+    use crate::send_many::Address;
 
     #[test]
     fn addresses_are_the_same_in_the_form_of_the_system() {
