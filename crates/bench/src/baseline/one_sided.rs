@@ -72,7 +72,7 @@ pub fn run(
         ..PairAttributes::default()
     };
     // An item, a head, and the READ of the tail.
-    let room = (2 * WINDOW + 1, 1);
+    let capacity = (2 * WINDOW + 1, 1);
     let cores = (cores as usize).clamp(1, count.max(1));
     let (mut sources, mut sinks, mut servers) = (Vec::new(), Vec::new(), Vec::new());
     for core in 0..cores {
@@ -83,7 +83,7 @@ pub fn run(
         for _ in flows_here {
             let from = region(&rack, ENDS.0, near.pd, bytes)?;
             let to = region(&rack, ENDS.1, far.pd, bytes)?;
-            let (qpn, _) = connect_with(&rack, &node_end, &far, room, &attributes)?;
+            let (qpn, _) = connect_with(&rack, &node_end, &far, capacity, &attributes)?;
             links.push(Link::new(qpn, (&from, &to), links.len(), layout));
             sources.push(Producer::new(&from.block, layout).or_failed("a ring")?);
             sinks.push(Consumer::new(&to.block, layout).or_failed("a ring")?);

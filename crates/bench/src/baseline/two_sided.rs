@@ -26,7 +26,7 @@ pub mod log;
 use crate::baseline::verbs::{self, NodeEnd, Remote, connect, region};
 use crate::harness::prelude::*;
 use actors::{
-    Common, Inlet, MESSAGE_BYTES_MIN, Outlet, ROOM, Sequencer, WINDOW, consumer, edge, producer,
+    CAPACITY, Common, Inlet, MESSAGE_BYTES_MIN, Outlet, Sequencer, WINDOW, consumer, edge, producer,
 };
 use log::{Log, Outcome};
 use rackweave_rack::config::FaultSection;
@@ -181,7 +181,7 @@ fn spawn(
 }
 
 fn sequencer(rack: &Rack, from: &NodeEnd, to: &NodeEnd) -> Result<Sequencer> {
-    let (qpn, _) = connect(rack, from, to, ROOM)?;
+    let (qpn, _) = connect(rack, from, to, CAPACITY)?;
     Ok(Sequencer {
         word: Remote::new(qpn, &to.region),
         answer: region(rack, from.node, from.pd, 8)?,

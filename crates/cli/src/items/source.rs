@@ -123,7 +123,8 @@ impl Program for ItemSource {
                 _ if self.ended[at] => 0,
                 Amount::Count(count) => count - self.pushed[at],
                 Amount::Nanos(nanos) if now < self.style.begun + nanos => u64::MAX,
-                Amount::Nanos(_) => 0,
+                // A thread that first runs when the time is over pushes one item, not none.
+                Amount::Nanos(_) => u64::from(self.pushed[at] == 0),
             };
             if left == 0 {
                 // The streams of a checked producer end together.

@@ -116,6 +116,51 @@ fn what_the_interface_refuses_is_counted_and_passes() {
 }
 
 #[test]
+fn what_the_ring_has_no_frame_for_is_counted_and_the_ring_goes_on() {
+    let name = "packet_socket::tests::\
+                what_the_ring_has_no_frame_for_is_counted_and_the_ring_goes_on";
+    namespace::within(name, NEEDS_VETH, &VETH, || {
+        let memory = Memory::new(1 << 20);
+        let (mut a, mut b) = (open("left", &memory), open("right", &memory));
+        let mut all = 0;
+        // 512 frames hold a packet each. The second round ends elsewhere in the ring.
+        for round in 0..2 {
+            for number in 0..700 {
+                let packet = conformance::packet(&memory, number, Payload::copied(&[7; 64]));
+                a.send(Instant::ZERO, packet).unwrap();
+            }
+            all += 700;
+            let mut numbers = Vec::new();
+            while let Some(number) = next(&mut b) {
+                numbers.push(number);
+            }
+            assert!(numbers.iter().copied().eq(0..512), "round {round}");
+            let counters = b.counters();
+            assert_eq!(counters.receive.received + counters.system_drops, all);
+            assert_eq!(b.counters(), counters, "a second look changes nothing");
+        }
+    });
+}
+
+#[test]
+fn a_packet_that_is_longer_than_a_frame_is_counted() {
+    let name = "packet_socket::tests::a_packet_that_is_longer_than_a_frame_is_counted";
+    namespace::within(name, NEEDS_VETH, &VETH, || {
+        let memory = Memory::new(1 << 20);
+        ip("link set right mtu 1500");
+        let mut b = open("right", &memory);
+        ip("link set right mtu 4200");
+        let mut a = open("left", &memory);
+        let packet =
+            |number, len| conformance::packet(&memory, number, Payload::copied(&vec![7; len]));
+        a.send(Instant::ZERO, packet(1, 4096)).unwrap();
+        a.send(Instant::ZERO, packet(2, 1024)).unwrap();
+        assert_eq!(received(&mut b, 2), [2]);
+        assert_eq!(b.counters().receive.too_long, 1);
+    });
+}
+
+#[test]
 fn an_interface_that_will_not_do_is_refused_with_a_remedy() {
     let set_up = [
         "ip link add name eth7 mtu 335 type veth peer name eth17",

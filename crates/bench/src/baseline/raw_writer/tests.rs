@@ -43,7 +43,7 @@ fn buffers_are_written_in_turn_without_a_receiver() {
             while number < count && writer.has_room() {
                 let bytes = package(number);
                 writer.fill(header(&bytes), [&bytes[..]]);
-                writer.post(&mut nics.nics[0]).expect("there is room");
+                writer.post(&mut nics.nics[0]).expect("there is space");
                 number += 1;
                 assert!(writer.filling == number);
             }
@@ -72,7 +72,7 @@ fn a_part_is_not_filled_again_before_its_write_has_ended() {
     let mut writer = writer(&made, 1, (0, 1));
     writer.fill(header(b"x"), [&b"x"[..]]);
     assert!(!writer.has_room() && writer.posting < writer.filling);
-    writer.post(&mut nics.nics[0]).expect("there is room");
+    writer.post(&mut nics.nics[0]).expect("there is space");
     assert_eq!(writer.poll(&mut nics.nics[0]), Ok(false));
     assert!(!writer.has_room() && !writer.is_idle());
     nics.settle();
@@ -81,7 +81,7 @@ fn a_part_is_not_filled_again_before_its_write_has_ended() {
     // A target that no longer exists.
     assert!(nics.nics[1].deregister(&made[1].region));
     writer.fill(header(b"y"), [&b"y"[..]]);
-    writer.post(&mut nics.nics[0]).expect("there is room");
+    writer.post(&mut nics.nics[0]).expect("there is space");
     nics.settle();
     let expect = "a WRITE failed: RemoteAccess";
     assert_eq!(writer.poll(&mut nics.nics[0]), Err(expect.into()));

@@ -40,7 +40,7 @@ impl Transfer {
             ends[near].fill(header, [begin, end]);
             ends[near]
                 .post(&mut nics.nics[near])
-                .expect("there is room");
+                .expect("there is space");
             self.sent += len;
         }
         ends[far].poll(&mut nics.nics[far]).expect("no lie");
@@ -51,7 +51,7 @@ impl Transfer {
             self.received.extend(bytes);
             ends[far]
                 .release(&mut nics.nics[far])
-                .expect("there is room");
+                .expect("there is space");
             self.packages += 1;
         }
     }
@@ -96,14 +96,14 @@ fn nothing_is_sent_before_the_receiver_gives_notice() {
         offset: 0,
     };
     ends[0].fill(header, [&b"abc"[..]]);
-    ends[0].post(&mut nics.nics[0]).expect("there is room");
+    ends[0].post(&mut nics.nics[0]).expect("there is space");
     for _ in 0..5 {
         nics.settle();
         ends[0].poll(&mut nics.nics[0]).expect("no lie");
         assert!(!ends[0].is_free());
     }
     assert_eq!(ends[1].look(), Ok(Some(header)));
-    ends[1].release(&mut nics.nics[1]).expect("there is room");
+    ends[1].release(&mut nics.nics[1]).expect("there is space");
     assert_eq!(ends[1].look(), Ok(None), "it is cleared");
     nics.settle();
     assert_eq!(ends[0].poll(&mut nics.nics[0]), Ok(true));
@@ -176,7 +176,7 @@ fn a_write_that_fails_is_told() {
     let region = ends[1].region.clone();
     assert!(nics.nics[1].deregister(&region));
     ends[0].fill(header, []);
-    ends[0].post(&mut nics.nics[0]).expect("there is room");
+    ends[0].post(&mut nics.nics[0]).expect("there is space");
     nics.settle();
     let found = ends[0].poll(&mut nics.nics[0]);
     let expect = SingleBufferError::Broken(CompletionStatus::RemoteAccess);

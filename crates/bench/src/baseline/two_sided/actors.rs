@@ -239,7 +239,7 @@ impl Order {
 pub const WINDOW: u64 = 64;
 
 /// Requests to send, and receives, that a queue pair holds.
-pub const ROOM: (u32, u32) = (2 * WINDOW as u32, WINDOW as u32);
+pub const CAPACITY: (u32, u32) = (2 * WINDOW as u32, WINDOW as u32);
 
 /// Receives posted again between two updates of the credit.
 const CREDIT_EVERY: u64 = WINDOW / 4;
@@ -280,7 +280,7 @@ pub fn edge(
     index: usize,
     message: u32,
 ) -> Result<(Outlet, Inlet)> {
-    let (near, far) = connect(rack, from, to, ROOM)?;
+    let (near, far) = connect(rack, from, to, CAPACITY)?;
     let credit = region(rack, from.node, from.pd, 8)?;
     let bytes = (WINDOW * u64::from(message) + 8) as usize;
     let inlet = Inlet {

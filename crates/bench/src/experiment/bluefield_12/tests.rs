@@ -33,7 +33,7 @@ fn accesses_wait_for_each_other_and_for_the_line() {
     assert_eq!(
         take(150, 1),
         250,
-        "before thread 0's second access there is no room"
+        "before thread 0's second access there is no space"
     );
     assert_eq!(take(250, 1), 260, "it has it still");
     line.pass(Instant::from_nanos(255));

@@ -30,7 +30,7 @@ fn lookups_that_the_network_leads_take_fewer_round_trips_and_find_the_same() {
         nodes: 40,
     };
     let rack = LookupRack::new(4, database, REGULAR, &distinct(&asked), Some(limits));
-    let mut rack = rack.expect("there is room");
+    let mut rack = rack.expect("there is space");
     rdma::load(&rack.index, &known).expect("it is loaded");
     let mut look_up = |access| {
         let seen = rack.look_up(&mut run, access, &asked);
@@ -58,7 +58,7 @@ fn busy_servers_do_more_if_the_network_says_where_to_begin() {
         nodes: 360,
     };
     let rack = Ethernet::new(5, database, &distinct(&asked), (0.99, limits));
-    let mut rack = rack.expect("there is room");
+    let mut rack = rack.expect("there is space");
     let asks = Asks {
         database,
         asked: asked.into(),

@@ -138,7 +138,7 @@ impl Worker {
         let Some(due) = due else {
             return Ok(None);
         };
-        let place = self.free.pop().ok_or("there was room")?;
+        let place = self.free.pop().ok_or("there was space")?;
         let page = self.pages.draw(self.want, &mut self.rng);
         let page = page.ok_or("no page is left that nobody has read")?;
         Ok(Some(Going { page, due, place }))
@@ -164,7 +164,7 @@ impl Worker {
             }
         };
         let ticket = self.channel.begin(now, verbs, op);
-        let ticket = ticket.ok_or("the channel has no room for a request")?;
+        let ticket = ticket.ok_or("the channel has no space for a request")?;
         self.going.insert(ticket, going);
         Ok(())
     }

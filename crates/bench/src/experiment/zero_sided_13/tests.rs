@@ -20,7 +20,7 @@ fn units_come_and_go_and_producers_do_nothing() {
             at == 0 || unit.finished() < goes + phase,
             "unit {at} stayed"
         );
-        assert!(unit.ended.is_some(), "unit {at} was not told of its end");
+        assert!(unit.ended.is_some(), "unit {at} did not see its end");
     }
     let rates = phases(&outcome, phase);
     assert!(rates[3] > 2.5 * rates[0], "{rates:?}");

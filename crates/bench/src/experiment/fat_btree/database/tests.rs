@@ -18,7 +18,7 @@ fn a_tree_of_the_real_shape_holds_the_values_that_are_asked_for() {
         let memory = Memory::new(config.bytes() as usize + (1 << 20));
         let block = memory
             .allocate(config.bytes() as usize)
-            .expect("there is room");
+            .expect("there is space");
         let tree = Tree::create(block, &config).expect("a tree");
         let entries = database.entries(0, 20_000, &asked);
         assert_eq!(tree.bulk_load(entries), Ok(20_000));
@@ -34,7 +34,7 @@ fn a_tree_of_the_real_shape_holds_the_values_that_are_asked_for() {
         let used = tree.statistics().tree_nodes;
         assert!(
             u64::from(used) * 9 / 8 + 64 >= u64::from(config.tree_nodes),
-            "no more room than needed"
+            "no more space than needed"
         );
     }
 }
