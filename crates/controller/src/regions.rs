@@ -57,6 +57,12 @@ pub enum RegionPurpose {
     Ring,
     /// A part of the page directory's state at the node.
     Pages,
+    /// The control region of a channel to the page directory, which is fenced when the region is
+    /// removed.
+    PageChannel {
+        /// The slots of the channel.
+        slots: u16,
+    },
 }
 
 /// Regions of local nodes, by node and remote key. Clones share them.

@@ -4,7 +4,7 @@ use super::registry::NodeRegistry;
 use super::set_up::make;
 use super::{PageFallback, PageSetUpError};
 use crate::connect::PairAttributes;
-use crate::{Controller, LaneError, RegionName, Site};
+use crate::{Controller, LaneError, RegionName, RegionPurpose, Site};
 use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::pages::EntryState;
 use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, QpModify};
@@ -32,7 +32,8 @@ impl Controller {
             .collect();
         let (pd, _) = self.home(site, server)?;
         for pages in sizes {
-            let region = make(site, server, pd, pages * ENTRY_LEN, region_access())?;
+            let (bytes, purpose) = (pages * ENTRY_LEN, RegionPurpose::Pages);
+            let region = make(site, server, pd, bytes, region_access(), purpose)?;
             self.pages.as_mut().expect("as above").fallback.push(region);
         }
         Ok(())

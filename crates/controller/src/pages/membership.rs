@@ -7,7 +7,7 @@
 use super::PageSetUpError;
 use super::fallback::{ENTRY_LEN, region_access};
 use super::set_up::{make, with_pages};
-use crate::{Controller, RegionName, Site};
+use crate::{Controller, RegionName, RegionPurpose, Site};
 use rackweave_base::NodeId;
 use rackweave_verbs::QpModify;
 
@@ -57,7 +57,7 @@ impl Controller {
         };
         let bytes = registry.spec.stores[at].pages * ENTRY_LEN;
         let (pd, _) = self.home(site, server)?;
-        let region: RegionName = make(site, server, pd, bytes, region_access())?;
+        let region: RegionName = make(site, server, pd, bytes, region_access(), RegionPurpose::Pages)?;
         let registry = self.pages.as_mut().expect("as above");
         // No node changes an entry after it has been copied. Pending requests are repeated.
         let nodes = registry.nodes.iter().flatten();

@@ -5,7 +5,7 @@ use super::registry::{NodeRegistry, SlotRegistry};
 use super::set_up::{READS_MAX, address, make, with_pages};
 use super::{PageChannel, PagePool, PageSetUpError};
 use crate::lanes::{Connected, LaneLink, PASSIVE_TIMEOUT, Wanted};
-use crate::{Controller, LaneError, RegionName, Site};
+use crate::{Controller, LaneError, RegionName, RegionPurpose, Site};
 use rackweave_base::{NodeId, Psn, Qpn, Rkey};
 use rackweave_programs::pages::{ChannelEntry, NodeEntry, PageRole, SOURCES, SlotEntry};
 use rackweave_switch::transfer::{LaneId, LaneKind};
@@ -30,7 +30,7 @@ impl Controller {
         let (pd, _) = self.home(site, member.node)?;
         let remote = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let bytes = control::pool_bytes(page_size, member.frames);
-        let region = make(site, member.node, pd, bytes, remote)?;
+        let region = make(site, member.node, pd, bytes, remote, RegionPurpose::Pages)?;
         let at = control::epoch_at(page_size, member.frames);
         site.store_word(member.node, region.rkey, at, epoch.to_le_bytes());
         let mut registry = NodeRegistry {
@@ -46,7 +46,10 @@ impl Controller {
         };
         for worker in 0..member.workers {
             let length = control::control_bytes(member.slots, stores);
-            let control = make(site, member.node, pd, length, remote)?;
+            let purpose = RegionPurpose::PageChannel {
+                slots: member.slots,
+            };
+            let control = make(site, member.node, pd, length, remote, purpose)?;
             let (cq, qpn) = self.make_requester(site, member.node, member.slots)?;
             for at in [
                 control::generation_at(member.slots),

@@ -160,7 +160,8 @@ pub(super) fn make(
     pd: rackweave_verbs::PdId,
     len: u64,
     access: Access,
+    purpose: RegionPurpose,
 ) -> Result<RegionName, PageSetUpError> {
-    site.make_region(node, pd, len, access, RegionPurpose::Pages)
+    site.make_region(node, pd, len, access, purpose)
         .map_err(|error| PageSetUpError::Region { node, error })
 }

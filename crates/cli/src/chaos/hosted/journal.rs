@@ -103,6 +103,8 @@ pub enum PageEvent {
     /// The loss of this version is about to be accepted; and whether it was.
     Accepts(u64, u64),
     Accepted(u64, bool),
+    /// The program, which was declared dead, has another worker.
+    Returned,
 }
 
 impl Event {
@@ -141,7 +143,7 @@ impl Version {
 
     pub fn stamp(self) -> Option<PageStamp> {
         let (page, version, node) = self.1?;
-        let writer = worker_of(node);
+        let writer = Who { node, worker: 0 };
         Some(PageStamp {
             page,
             version,
@@ -150,8 +152,13 @@ impl Version {
     }
 }
 
-/// The worker of a program: it has one.
-pub const fn worker_of(node: Life) -> Who {
+/// Most processes of a seed.
+const LIVES_MAX: Life = 1 << 12;
+
+/// The worker of a process, which has one at a time: another one after each of its returns.
+pub const fn worker_of(life: Life, returns: u16) -> Who {
+    assert!(life < LIVES_MAX, "a seed has few processes");
+    let node = life + returns * LIVES_MAX;
     Who { node, worker: 0 }
 }
 

@@ -267,12 +267,24 @@ fn act(
                 running.revive(victim)?;
             }
             Deed::Freeze(absent) => {
-                if freeze(victim, running)? {
-                    report.count("declared_dead", 1);
-                }
+                let is_declared = freeze(victim, ZOMBIE_FOR, running)?;
+                report.count("declared_dead", u64::from(is_declared));
+                running.kill(victim);
+                running.cut(victim, false);
                 sleep(absent, running)?;
                 running.revive(victim)?;
             }
+            Deed::Wake(span) => match freeze(victim, span, running)? {
+                true => {
+                    report.count("declared_dead", 1);
+                    running.goes_on(victim);
+                    running.cut(victim, false);
+                }
+                false => {
+                    running.kill(victim);
+                    running.revive(victim)?;
+                }
+            },
             Deed::Stall(other) => {
                 hinder::run(victim, other, None, running, report, globals)?;
                 report.count("stalls", 1);
@@ -300,9 +312,13 @@ fn count(victim: Victim, report: &mut SeedReport) {
     report.count("program_faults", u64::from(is_program));
 }
 
-/// Stops a program until it is declared dead, lets it go on for a while, and kills it. False if it
-/// was not declared dead: it had not joined yet.
-fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError> {
+/// Stops a program until it is declared dead, and lets it go on for a while, cut off: it neither
+/// learns of its death nor joins anew. False if it was not declared dead: it had not joined yet.
+fn freeze(
+    victim: Victim,
+    zombie_for: Duration,
+    running: &mut HostedRackRun,
+) -> Result<bool, CliError> {
     let Victim::Program(program) = victim else {
         unreachable!("only programs are frozen");
     };
@@ -316,12 +332,9 @@ fn freeze(victim: Victim, running: &mut HostedRackRun) -> Result<bool, CliError>
         sleep(AGAIN_AFTER, running)?;
     }
     if was_member {
-        // It neither learns of its death nor joins anew.
         running.cut(victim, true);
         running.signal(victim, Signal::CONT);
-        sleep(ZOMBIE_FOR, running)?;
+        sleep(zombie_for, running)?;
     }
-    running.kill(victim);
-    running.cut(victim, false);
     Ok(was_member)
 }

@@ -93,6 +93,9 @@ pub enum Deed {
     /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
     /// a restart.
     Freeze(Duration),
+    /// A program gets SIGSTOP until it is declared dead, then SIGCONT, and learns of its death after
+    /// this time.
+    Wake(Duration),
     /// SIGSTOP, and SIGCONT only after another node has been killed, restarted and used.
     Stall(Bystander),
     /// As `Stall`, but repeatedly stopped for this long and briefly continued.
@@ -222,6 +225,7 @@ impl Fault {
                 Deed::Kill(absent),
                 Deed::Stop(pause),
                 Deed::Freeze(absent),
+                Deed::Wake(absent),
                 Deed::Restart(absent),
             ]),
             Victim::Node(_) => *rng.pick(&[
@@ -305,6 +309,7 @@ impl fmt::Display for HostedPlan {
                 Deed::Restart(span) => (format!("end {whom}"), "start", span),
                 Deed::Forget(span) => (format!("empty {whom}"), "give back its data", span),
                 Deed::Freeze(span) => (format!("freeze {whom}"), "kill and start", span),
+                Deed::Wake(span) => (format!("freeze {whom} and wake it"), "mend it", span),
                 Deed::Stall(Bystander { node, absent }) => {
                     let what = format!("stall {whom} and kill {}", name(node));
                     (what, "start it", absent)

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::Qpn;
 use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
-use rackweave_controller::{PairError, PairRequest, RegionPurpose};
+use rackweave_controller::{PairError, PairRequest};
 use rackweave_link::shared_memory::handover;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqError, ModifyError, QpError, Verbs};
@@ -231,8 +231,8 @@ impl<'a> Serving<'a> {
                 let made = self.nic(|nic| core.regions.make(nic, core.id, pd, len, access));
                 let gone = || Err("the node does not answer".into());
                 let made = made.map(|made| made.map_err(|error| error.to_string()));
-                if let (RegionPurpose::Ring, Some(Ok(ring))) = (purpose, &made) {
-                    core.loans().rings.insert(ring.rkey.0);
+                if let Some(Ok(region)) = &made {
+                    core.lend(region.rkey, purpose);
                 }
                 NodeReply::Region(made.unwrap_or_else(gone))
             }

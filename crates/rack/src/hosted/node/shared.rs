@@ -18,11 +18,12 @@ use crate::linked::{DirectCable, LinkedNode};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Qpn, Rkey};
-use rackweave_controller::{LocalRegions, RegionName, TargetReply, TargetRequest};
+use rackweave_controller::{LocalRegions, RegionName, RegionPurpose, TargetReply, TargetRequest};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
 use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{CqError, CqId, PdId, Verbs};
+use rackweave_wire::fabric::page::control;
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -118,7 +119,10 @@ pub(super) struct Loans {
     /// The protection domain of all rings, of whichever controller.
     domain: Option<PdId>,
     /// Remote keys of the rings.
-    pub rings: BTreeSet<u32>,
+    rings: BTreeSet<u32>,
+    /// Remote keys of the control regions of channels to the page directory, with the offsets of
+    /// their generations.
+    channels: BTreeMap<u32, u64>,
     /// Until when everything is kept, if the controller was lost.
     kept_until: Option<std::time::Instant>,
     /// Rings that a job has opened.
@@ -211,15 +215,34 @@ impl NodeCore {
         there.or_else(|| loans.late.remove(&rkey.0).map(|(block, _)| block))
     }
 
-    /// Removes a region. A ring whose flow has ended may still be opened.
+    /// Records what a region is for that the controller has made.
+    pub(super) fn lend(&self, rkey: Rkey, purpose: RegionPurpose) {
+        let mut loans = self.loans();
+        match purpose {
+            RegionPurpose::Ring => _ = loans.rings.insert(rkey.0),
+            RegionPurpose::PageChannel { slots } => {
+                let offset = control::generation_at(slots);
+                loans.channels.insert(rkey.0, offset);
+            }
+            RegionPurpose::Pages => {}
+        }
+    }
+
+    /// Removes a region. A ring whose flow has ended may still be opened; a channel to the page
+    /// directory is fenced: the controller cannot do that at a node that it has declared dead.
     pub(super) fn remove_region(&self, name: &RegionName) {
         let mut loans = self.loans();
         let is_ring = loans.rings.remove(&name.rkey.0);
         let unopened = !loans.opened.remove(&name.rkey.0) && is_ring;
+        let fenced = loans.channels.remove(&name.rkey.0);
         self.pump.with(|machine| {
             let Some(region) = self.regions.remove(self.id, name.rkey) else {
                 return;
             };
+            if let Some(generation) = fenced {
+                let word = region.block.word(generation as usize);
+                word.store(control::FENCED.to_le(), Ordering::Release);
+            }
             if unopened {
                 let since = std::time::Instant::now();
                 loans
@@ -310,7 +333,7 @@ impl NodeCore {
     }
 
     /// Destroys everything that the controller has made, so that no packet can reach it, and aborts
-    /// rings. The program's own queue pairs fail: for their peers the node was dead, and a replica
+    /// rings and fences channels to the page directory. The program's own queue pairs fail: for their peers the node was dead, and a replica
     /// may have the place of an index's endpoint here.
     fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::Relaxed);

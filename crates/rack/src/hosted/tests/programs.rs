@@ -418,10 +418,10 @@ fn pages_outlive_the_process_that_stores_them() {
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
-/// A program that was declared dead goes on, and its node joins anew. Its pages were those of the
-/// node that is dead: it has to leave the rack and to join it itself.
+/// A program that was declared dead goes on, and its node joins anew: its workers are fenced, and
+/// it gets others, with empty buffer frames.
 #[test]
-fn a_program_whose_node_joins_anew_has_no_pages_until_it_joins_again() {
+fn a_program_whose_node_joins_anew_has_pages_again() {
     let mut rack = rack_of_programs("program-anew", LinkKind::SharedMemory);
     rack.config.hosted.as_mut().unwrap().dead_after_ms = 1000;
     let (through, gate) = through_gate(&rack);
@@ -446,14 +446,17 @@ fn a_program_whose_node_joins_anew_has_no_pages_until_it_joins_again() {
             gate.open();
             eventually("it joins anew", joined);
             let read = |worker: &PageWorker| worker.read(page).map(|it| it.data().u64_le(0));
-            assert_eq!(read(&worker), Err(PageError::Fix(FixError::Gone)));
+            assert!(worker.is_fenced());
+            assert_eq!(read(&worker), Err(PageError::Fix(FixError::Fenced)));
+            let fenced = Err(PageError::Fix(FixError::Fenced));
+            assert_eq!(worker.change(page, |bytes| bytes[0] = 8), fenced);
             assert_eq!(other.lost_pages().unwrap(), []);
-            drop((worker, made, program));
-            let program = join(&through, "first");
-            let made = PageService::new(&program, &options).unwrap();
             for (service, node) in [(&made, NodeId(1)), (&of_other, NodeId(2))] {
-                assert_eq!(read(&service.worker(node).unwrap()), Ok(7));
+                let again = service.worker(node).unwrap();
+                assert_eq!(read(&again), Ok(7));
+                assert_eq!(again.change(page, |bytes| bytes[0] = 7), Ok(()));
             }
+            assert_eq!(read(&worker), Err(PageError::Fix(FixError::Fenced)));
         });
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();

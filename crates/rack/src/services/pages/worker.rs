@@ -299,6 +299,12 @@ impl PageWorker {
         self.with(|store| store.worker().is_idle())
     }
 
+    /// Whether its node was declared dead: this worker's calls fail, and [`PageService::worker`]
+    /// brings the node back and returns another one.
+    pub fn is_fenced(&self) -> bool {
+        self.with(|store| store.worker().directory().parts().is_fenced())
+    }
+
     /// The node's buffer frames.
     pub fn pool(&self) -> Arc<Pool> {
         self.with(|store| Arc::clone(store.pool()))

@@ -70,8 +70,9 @@ impl Span {
     fn is_broken_by(&self, at: Instant, fault: Fault) -> bool {
         let is_over = self.ended.len() == 4 && at > self.until;
         match fault {
-            Fault::Death(life) | Fault::Ends(life) => !is_over && self.lives.contains(&life),
-            Fault::SwitchDies | Fault::SwitchStops => !is_over && at + ABSENT_MAX >= self.from,
+            _ if is_over || at + ABSENT_MAX < self.from => false,
+            Fault::Death(life) | Fault::Ends(life) => self.lives.contains(&life),
+            Fault::SwitchDies | Fault::SwitchStops => true,
             _ => false,
         }
     }

@@ -5,7 +5,7 @@ use super::super::report::SeedReport;
 use super::{Entry, Journals, add};
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::checkers::PageHistory;
-use rackweave_sim::checkers::page_history::{Asked, FlushAsked, Got};
+use rackweave_sim::checkers::page_history::{Asked, FlushAsked, Got, PageStamp, Who};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The latch of a dead program passes to others within this time, also while the switch restarts.
@@ -25,6 +25,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
         flushes: BTreeMap::new(),
         lost: BTreeSet::new(),
         dead: BTreeSet::new(),
+        returns: BTreeMap::new(),
         asked_in_vain: BTreeSet::new(),
         last_death: None,
         last_storage_fault: None,
@@ -63,6 +64,8 @@ struct Judge {
     /// Losses that were reported.
     lost: BTreeSet<(u64, u64)>,
     dead: BTreeSet<Life>,
+    /// How often programs that had been declared dead got another worker.
+    returns: BTreeMap<Life, u16>,
     /// Requests of programs that had been declared dead.
     asked_in_vain: BTreeSet<(Life, u32)>,
     last_death: Option<Instant>,
@@ -78,7 +81,7 @@ impl Judge {
         match fault {
             Fault::Death(life) => {
                 self.dead.insert(life);
-                self.history.crash(at, life);
+                self.history.crash(at, self.worker(life).node);
                 self.last_death = Some(at);
                 self.rebuild(at);
             }
@@ -129,8 +132,13 @@ impl Judge {
         }
     }
 
+    /// The current worker of a process.
+    fn worker(&self, life: Life) -> Who {
+        worker_of(life, self.returns.get(&life).copied().unwrap_or(0))
+    }
+
     fn ask(&mut self, entry: &Entry, call: u32, page: u64) {
-        let asked = self.history.ask(entry.at, worker_of(entry.life), page);
+        let asked = self.history.ask(entry.at, self.worker(entry.life), page);
         self.asked
             .entry((entry.life, call))
             .or_insert((page, asked));
@@ -139,9 +147,14 @@ impl Judge {
     fn event(&mut self, entry: &Entry, call: u32, event: &PageEvent) {
         let (life, now) = (entry.life, entry.at);
         let key = (life, call);
+        if let PageEvent::Returned = event {
+            self.dead.remove(&life);
+            *self.returns.entry(life).or_default() += 1;
+        }
         if self.dead.contains(&life) {
             return self.of_dead(key, event);
         }
+        let who = self.worker(life);
         let (history, all_asked) = (&mut self.history, &mut self.asked);
         let mut answer = |add: &dyn Fn(&mut PageHistory, Asked)| {
             if let Some((_, asked)) = all_asked.remove(&key) {
@@ -163,17 +176,20 @@ impl Judge {
                 self.flushes.remove(&key);
             }
             PageEvent::Released(page, version) => {
-                let stamp =
-                    version.and_then(|version| Version(0, Some((*page, version, life))).stamp());
-                self.history.give_back(worker_of(life), *page, stamp);
+                let stamp = version.map(|version| PageStamp {
+                    page: *page,
+                    version,
+                    writer: who,
+                });
+                self.history.give_back(who, *page, stamp);
                 self.rebuild(now);
             }
-            PageEvent::Committed(page) => self.history.committed(life, *page),
+            PageEvent::Committed(page) => self.history.committed(who.node, *page),
             PageEvent::NotTaken(page, version) => {
-                self.history.not_taken(worker_of(life), *page, *version);
+                self.history.not_taken(who, *page, *version);
             }
             PageEvent::FlushAsked => {
-                let asked = self.history.ask_flush(life);
+                let asked = self.history.ask_flush(who.node);
                 self.flushes.insert(key, asked);
             }
             PageEvent::Flushed => {
@@ -186,7 +202,7 @@ impl Judge {
                     self.lost(page, version);
                 }
             }
-            PageEvent::Accepts(..) | PageEvent::Accepted(..) => {}
+            PageEvent::Accepts(..) | PageEvent::Accepted(..) | PageEvent::Returned => {}
         }
     }
 

@@ -25,6 +25,7 @@ fn a_seed_has_one_plan_and_seeds_differ() {
         "empty etcd",
         "program",
         "freeze",
+        "wake",
         "TLS",
     ] {
         assert!(

@@ -39,9 +39,11 @@ pub fn run(program: &Program) {
     let Some(pages) = program.attempt(System::Pages, find) else {
         return;
     };
-    let user = User {
+    let mut user = User {
         program,
-        worker: &worker,
+        service: &service,
+        worker,
+        returns: 0,
     };
     while program.phase() == Phase::Work {
         let page = *rng.pick(&pages);
@@ -53,16 +55,21 @@ pub fn run(program: &Program) {
             _ = user.read(page);
         }
         user.note_losses();
+        user.come_back();
         Program::pause(&mut rng, PAUSE_MAX);
     }
     if program.phase() == Phase::Last {
         for &page in &pages {
-            program.attempt(System::Pages, || user.read(page));
+            program.attempt(System::Pages, || {
+                let read = user.read(page);
+                user.come_back();
+                read
+            });
         }
         program.done();
         while program.phase() == Phase::Last {
             // A directory may ask this node about its pages.
-            worker.poll();
+            user.worker.poll();
             std::thread::sleep(AGAIN_AFTER);
         }
     }
@@ -71,10 +78,26 @@ pub fn run(program: &Program) {
 
 struct User<'a> {
     program: &'a Program,
-    worker: &'a PageWorker,
+    service: &'a PageService,
+    worker: PageWorker,
+    /// How many workers took the place of a fenced one.
+    returns: u16,
 }
 
 impl User<'_> {
+    /// Takes another worker if the program was declared dead.
+    fn come_back(&mut self) {
+        if !self.worker.is_fenced() {
+            return;
+        }
+        let take = || self.service.worker(self.program.node);
+        if let Some(worker) = self.program.attempt(System::Pages, take) {
+            self.worker = worker;
+            self.returns += 1;
+            self.note(0, PageEvent::Returned);
+        }
+    }
+
     fn note(&self, call: u32, event: PageEvent) {
         self.program.note(Event::Pages(call, event));
     }
@@ -111,7 +134,7 @@ impl User<'_> {
         let stamp = PageStamp {
             page: page.number(),
             version: guard.version() + 1,
-            writer: worker_of(self.program.life),
+            writer: worker_of(self.program.life, self.returns),
         };
         let changes = rng.chance(0.8);
         if changes {

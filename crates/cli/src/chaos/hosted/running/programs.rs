@@ -109,6 +109,13 @@ impl HostedRackRun {
         self.note(victim, true);
     }
 
+    /// A program that was halted goes on.
+    pub fn goes_on(&mut self, victim: Victim) {
+        if let Victim::Program(number) = victim {
+            self.programs[usize::from(number)].runs = true;
+        }
+    }
+
     /// Records what is about to be done to a process.
     pub fn note(&mut self, victim: Victim, is_death: bool) {
         let fault = match victim {
