@@ -1286,7 +1286,7 @@ rackweave_status rackweave_page_guard_data_mut(struct rackweave_page_guard *guar
  * ended in every case but a bad argument.
  *
  * LOST: the change was not taken, since the latch had been taken away from this node. CLOSED: the
- * same, and this node was taken for dead, as for `rackweave_page_store_fix`. REFUSED: the same,
+ * same, and this node was declared dead, as for `rackweave_page_store_fix`. REFUSED: the same,
  * since the store was closed to this node. TIMED_OUT: nobody has answered, or the engine's log is
  * behind; the page stays latched, and its page store goes on asking when it is polled.
  */
@@ -1362,7 +1362,7 @@ rackweave_status rackweave_page_store_free(struct rackweave_page_store *store, u
  * a `rackweave_page_mode`.
  *
  * NOT_FOUND: beyond the end of the store. CONFLICT: this page store has fixed it already, not both
- * times shared. REFUSED: the store is not open to this node. CLOSED: this node was taken for dead,
+ * times shared. REFUSED: the store is not open to this node. CLOSED: this node was declared dead,
  * and what only it had is lost; destroy this page store and create another one. LOST, CORRUPT,
  * NO_ROOM, SYSTEM, GONE, TIMED_OUT: as they say.
  *

@@ -190,7 +190,7 @@ pub unsafe extern "C" fn rackweave_page_guard_data_mut(
 /// ended in every case but a bad argument.
 ///
 /// LOST: the change was not taken, since the latch had been taken away from this node. CLOSED: the
-/// same, and this node was taken for dead, as for `rackweave_page_store_fix`. REFUSED: the same,
+/// same, and this node was declared dead, as for `rackweave_page_store_fix`. REFUSED: the same,
 /// since the store was closed to this node. TIMED_OUT: nobody has answered, or the engine's log is
 /// behind; the page stays latched, and its page store goes on asking when it is polled.
 #[unsafe(no_mangle)]

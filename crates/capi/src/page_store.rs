@@ -243,7 +243,7 @@ pub extern "C" fn rackweave_page_store_free(
 /// a `rackweave_page_mode`.
 ///
 /// NOT_FOUND: beyond the end of the store. CONFLICT: this page store has fixed it already, not both
-/// times shared. REFUSED: the store is not open to this node. CLOSED: this node was taken for dead,
+/// times shared. REFUSED: the store is not open to this node. CLOSED: this node was declared dead,
 /// and what only it had is lost; destroy this page store and create another one. LOST, CORRUPT,
 /// NO_ROOM, SYSTEM, GONE, TIMED_OUT: as they say.
 ///

@@ -3,22 +3,34 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 use std::time::Duration;
+
+/// Number of descriptors up to which a sleep allocates nothing.
+const FEW: usize = 16;
 
 /// Sleeps until one of `fds` is readable, closed or in error, a signal arrives, or `limit` has
 /// passed. Returns false after `limit`.
 ///
 /// # Errors
 /// If the system refuses, for example because there are more descriptors than a process may have.
-pub fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<bool> {
-    let mut fds: Vec<PollFd<'_>> = fds
-        .iter()
-        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-        .collect();
+pub fn sleep<F: AsFd>(fds: &[F], limit: Duration) -> io::Result<bool> {
+    let readable = |fd| PollFd::new(fd, PollFlags::IN);
+    match fds {
+        [] => sleep_on(&mut [], limit),
+        [first, ..] if fds.len() <= FEW => {
+            let mut few: [_; FEW] =
+                core::array::from_fn(|at| readable(fds.get(at).unwrap_or(first)));
+            sleep_on(&mut few[..fds.len()], limit)
+        }
+        _ => sleep_on(&mut fds.iter().map(readable).collect::<Vec<_>>(), limit),
+    }
+}
+
+fn sleep_on(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<bool> {
     // A limit that the system cannot represent is treated as for ever.
     let limit = Timespec::try_from(limit).ok();
-    match poll(&mut fds, limit.as_ref()) {
+    match poll(fds, limit.as_ref()) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
@@ -29,7 +41,6 @@ pub fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<bool> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -38,9 +49,12 @@ mod tests {
         let (quiet, _open) = UnixStream::pair().unwrap();
         let fds = [quiet.as_fd(), there.as_fd()];
         assert!(!sleep(&fds, Duration::ZERO).unwrap());
-        assert!(!sleep(&[], Duration::from_nanos(1)).unwrap());
+        assert!(!sleep::<UnixStream>(&[], Duration::from_nanos(1)).unwrap());
         here.write_all(b"!").unwrap();
         assert!(sleep(&fds, Duration::MAX).unwrap());
+        let many: Vec<_> = (0..FEW).map(|_| &quiet).chain([&there]).collect();
+        assert!(sleep(&many, Duration::MAX).unwrap());
+        assert!(!sleep(&many[..FEW], Duration::ZERO).unwrap());
         let (closed, other) = UnixStream::pair().unwrap();
         drop(other);
         assert!(sleep(&[quiet.as_fd(), closed.as_fd()], Duration::MAX).unwrap());

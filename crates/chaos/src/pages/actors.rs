@@ -310,7 +310,7 @@ impl Browser {
             self.in_vain = None;
             if let Ok(guard) = result {
                 let (who, page) = (self.session.who, guard.page());
-                let wrong = format!("{who} is taken for dead and got {page} to change");
+                let wrong = format!("{who} was declared dead and got {page} to change");
                 self.shared.wrong.push(wrong);
             }
         }

@@ -57,7 +57,14 @@ impl Controller {
         };
         let bytes = registry.spec.stores[at].pages * ENTRY_LEN;
         let (pd, _) = self.home(site, server)?;
-        let region: RegionName = make(site, server, pd, bytes, region_access(), RegionPurpose::Pages)?;
+        let region: RegionName = make(
+            site,
+            server,
+            pd,
+            bytes,
+            region_access(),
+            RegionPurpose::Pages,
+        )?;
         let registry = self.pages.as_mut().expect("as above");
         // No node changes an entry after it has been copied. Pending requests are repeated.
         let nodes = registry.nodes.iter().flatten();

@@ -68,7 +68,9 @@ pub enum FixError {
     Gone,
     /// This node was declared dead: other nodes have its latches, and data that only it had is
     /// lost. It needs a new pool. The change of a released guard was not accepted.
-    #[error("this node was taken for dead; its buffer frames count for nothing, open a new pool")]
+    #[error(
+        "this node was declared dead, and its buffer frames are void: take another worker, with a new pool"
+    )]
     Fenced,
     /// The page's store is not open to this node.
     #[error("the store of {0} is not open to this node")]
@@ -106,17 +108,19 @@ pub enum CommitError {
     /// The change was not accepted: the latch had been revoked from this node, which was declared
     /// dead. Another node may have changed the page since. Fix it again to change the current
     /// version.
-    #[error("the change of {0} was not taken: its latch had been taken away from this node")]
+    #[error("the change of {0} was not accepted: its latch had been revoked from this node")]
     Superseded(PageId),
     /// The change was not accepted: this node was declared dead, and needs a new pool.
-    #[error("the change of {0} was not taken: this node was taken for dead")]
+    #[error("the change of {0} was not accepted: this node was declared dead")]
     Fenced(PageId),
     /// The change was not accepted: the page's store was closed to this node.
-    #[error("the change of {0} was not taken: its store is not open to this node")]
+    #[error("the change of {0} was not accepted: its store is not open to this node")]
     NotMember(PageId),
     /// No response in time. The page stays changed and latched, and the request is repeated when a
     /// worker of the node is polled.
-    #[error("whether the change of {0} was taken is not known: the page directory does not answer")]
+    #[error(
+        "whether the change of {0} was accepted is unknown: the page directory does not answer"
+    )]
     TimedOut(PageId),
     /// The engine's log was not durable up to the page's LSN in time. The page stays changed and
     /// latched until it is.

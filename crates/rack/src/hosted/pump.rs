@@ -9,7 +9,7 @@ use rackweave_verbs::Progress;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
 /// Maximum sleep of the driver thread. Whatever needs it wakes it; the limit bounds the damage of a
@@ -38,14 +38,32 @@ pub(super) trait LinkedMachine: Send {
     /// When the next timer expires.
     fn deadline(&self) -> Option<Instant>;
     /// Its links.
-    fn links(&mut self) -> Vec<&mut dyn Link>;
+    fn links(&mut self) -> impl Iterator<Item = &mut dyn Link>;
 }
 
-/// Descriptors that wake a sleeping thread.
+/// What wakes a sleeping thread.
 struct Wakers {
+    /// The descriptors of the links, and that for posted work.
     fds: Vec<OwnedFd>,
-    /// Whether some link has no descriptor.
+    /// Whether one of them is missing.
     blind: bool,
+}
+
+impl Wakers {
+    fn of(linked: &mut impl LinkedMachine, kick: &OwnedFd) -> Self {
+        let owned = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().ok();
+        let (mut fds, mut blind) = (Vec::new(), false);
+        for link in linked.links() {
+            let fd = link.wake_fd().and_then(owned);
+            // Nothing arrives on a link without a peer.
+            blind |= fd.is_none() && !link.is_peer_gone();
+            fds.extend(fd);
+        }
+        let kick = owned(kick.as_fd());
+        blind |= kick.is_none();
+        fds.extend(kick);
+        Self { fds, blind }
+    }
 }
 
 /// A machine and the state shared by the threads that drive it.
@@ -114,21 +132,17 @@ impl<S: LinkedMachine> Pump<S> {
     pub fn relink<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let result = self.with(|linked| {
             let result = act(linked);
-            let links = linked.links();
-            let wake =
-                |link: &&mut dyn Link| link.wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
-            let fds: Vec<OwnedFd> = links.iter().filter_map(wake).collect();
-            // Nothing arrives on a link without a peer.
-            let silent = links.iter().filter(|link| link.is_peer_gone()).count();
-            let blind = fds.len() + silent < links.len();
+            *self.wakers() = Arc::new(Wakers::of(linked, &self.kick));
             self.credit
-                .set_yields(links.iter().any(|link| link.asks_system()));
-            let wakers = Arc::new(Wakers { fds, blind });
-            *self.wakers.lock().expect("no holder of this lock panics") = wakers;
+                .set_yields(linked.links().any(|link| link.asks_system()));
             result
         });
         self.kick();
         result
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Arc<Wakers>> {
+        self.wakers.lock().expect("no holder of this lock panics")
     }
 
     fn kick(&self) {
@@ -157,11 +171,7 @@ impl<S: LinkedMachine> Pump<S> {
     /// Sleeps until a link has packets, something is due, work is posted, or `limit` expires.
     /// Returns false without sleeping if there is something to do.
     fn sleep(&self, limit: Time) -> bool {
-        let wakers = self
-            .wakers
-            .lock()
-            .expect("no holder of this lock panics")
-            .clone();
+        let wakers = Arc::clone(&self.wakers());
         let may_sleep = self.begin_sleep();
         if may_sleep {
             let limit = if wakers.blind {
@@ -170,9 +180,7 @@ impl<S: LinkedMachine> Pump<S> {
                 limit
             };
             let span = span(self.place.deadline(), self.now(), limit);
-            let mut fds: Vec<BorrowedFd<'_>> = wakers.fds.iter().map(AsFd::as_fd).collect();
-            fds.push(self.kick.as_fd());
-            if wait::sleep(&fds, span).is_err() {
+            if wait::sleep(&wakers.fds, span).is_err() {
                 // Without descriptors to sleep on, only the time can be limited.
                 std::thread::sleep(span.min(BLIND_MAX));
             }
@@ -195,11 +203,11 @@ impl<S: LinkedMachine> Pump<S> {
         let moved = linked.run(self.now());
         self.place.note_deadline(linked.deadline());
         let is_idle = moved == 0 && !self.stop.load(Ordering::Relaxed);
-        let may_sleep = is_idle && linked.links().iter_mut().all(|link| link.prepare_sleep());
+        let may_sleep = is_idle && linked.links().all(|link| link.prepare_sleep());
         if may_sleep {
             self.sleepers.fetch_add(1, Ordering::SeqCst);
         } else if self.sleepers.load(Ordering::SeqCst) == 0 {
-            linked.links().iter_mut().for_each(|link| link.end_sleep());
+            linked.links().for_each(|link| link.end_sleep());
         }
         may_sleep
     }
@@ -208,7 +216,7 @@ impl<S: LinkedMachine> Pump<S> {
     fn end_sleep(&self) {
         let mut linked = self.place.lock();
         if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            linked.links().iter_mut().for_each(|link| link.end_sleep());
+            linked.links().for_each(|link| link.end_sleep());
             // What the kick was for is found by the next thread that is about to sleep.
             let _ = rustix::io::read(&self.kick, &mut [0u8; 8]);
         }

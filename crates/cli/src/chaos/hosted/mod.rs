@@ -267,24 +267,13 @@ fn act(
                 running.revive(victim)?;
             }
             Deed::Freeze(absent) => {
-                let is_declared = freeze(victim, ZOMBIE_FOR, running)?;
-                report.count("declared_dead", u64::from(is_declared));
+                freeze(victim, ZOMBIE_FOR, running, report)?;
                 running.kill(victim);
                 running.cut(victim, false);
                 sleep(absent, running)?;
                 running.revive(victim)?;
             }
-            Deed::Wake(span) => match freeze(victim, span, running)? {
-                true => {
-                    report.count("declared_dead", 1);
-                    running.goes_on(victim);
-                    running.cut(victim, false);
-                }
-                false => {
-                    running.kill(victim);
-                    running.revive(victim)?;
-                }
-            },
+            Deed::Wake(span) => wake(victim, span, running, report)?,
             Deed::Stall(other) => {
                 hinder::run(victim, other, None, running, report, globals)?;
                 report.count("stalls", 1);
@@ -318,6 +307,7 @@ fn freeze(
     victim: Victim,
     zombie_for: Duration,
     running: &mut HostedRackRun,
+    report: &mut SeedReport,
 ) -> Result<bool, CliError> {
     let Victim::Program(program) = victim else {
         unreachable!("only programs are frozen");
@@ -335,6 +325,24 @@ fn freeze(
         running.cut(victim, true);
         running.signal(victim, Signal::CONT);
         sleep(zombie_for, running)?;
+        report.count("declared_dead", 1);
     }
     Ok(was_member)
+}
+
+/// Stops a program until it is declared dead, and lets it go on: after a while it learns of its
+/// death, and joins anew. One that had not joined yet is killed and restarted.
+fn wake(
+    victim: Victim,
+    zombie_for: Duration,
+    running: &mut HostedRackRun,
+    report: &mut SeedReport,
+) -> Result<(), CliError> {
+    if freeze(victim, zombie_for, running, report)? {
+        running.goes_on(victim);
+        running.cut(victim, false);
+        return Ok(());
+    }
+    running.kill(victim);
+    running.revive(victim)
 }

@@ -18,6 +18,7 @@ use rackweave_rack::RackConfig;
 use rustix::process::Signal;
 use start::failed;
 use std::collections::{BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -157,7 +158,14 @@ impl HostedRackRun {
         let aside = data.with_extension("aside");
         let exchanged = match is_empty {
             true => std::fs::rename(&data, &aside),
-            false => std::fs::remove_dir_all(&data).and_then(|()| std::fs::rename(&aside, &data)),
+            false => {
+                let removed = match std::fs::remove_dir_all(&data) {
+                    // It was killed before it had made any.
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                    removed => removed,
+                };
+                removed.and_then(|()| std::fs::rename(&aside, &data))
+            }
         };
         exchanged.map_err(|error| failed("the data of etcd", error))?;
         self.revive(Victim::Etcd)

@@ -48,15 +48,13 @@ impl LinkedMachine for NodeMachine {
         self.linked.as_ref().and_then(LinkedNode::deadline)
     }
 
-    fn links(&mut self) -> Vec<&mut dyn Link> {
-        let Some(linked) = &mut self.linked else {
-            return Vec::new();
-        };
-        let direct = linked.direct.iter_mut().flatten();
-        core::iter::once(&mut linked.link)
-            .chain(direct.map(|cable| &mut cable.link))
-            .map(|link| &mut **link as &mut dyn Link)
-            .collect()
+    fn links(&mut self) -> impl Iterator<Item = &mut dyn Link> {
+        self.linked.iter_mut().flat_map(|linked| {
+            let direct = linked.direct.iter_mut().flatten();
+            core::iter::once(&mut linked.link)
+                .chain(direct.map(|cable| &mut cable.link))
+                .map(|link| &mut **link as &mut dyn Link)
+        })
     }
 }
 

@@ -33,8 +33,8 @@ impl LinkedMachine for End {
         None
     }
 
-    fn links(&mut self) -> Vec<&mut dyn Link> {
-        vec![&mut self.link]
+    fn links(&mut self) -> impl Iterator<Item = &mut dyn Link> {
+        core::iter::once(&mut self.link as &mut dyn Link)
     }
 }
 

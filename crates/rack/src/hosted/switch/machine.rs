@@ -37,9 +37,9 @@ impl LinkedMachine for SwitchMachine {
         self.linked.deadline()
     }
 
-    fn links(&mut self) -> Vec<&mut dyn Link> {
+    fn links(&mut self) -> impl Iterator<Item = &mut dyn Link> {
         let links = self.linked.links.iter_mut();
-        links.map(|link| &mut **link as &mut dyn Link).collect()
+        links.map(|link| &mut **link as &mut dyn Link)
     }
 }
 

@@ -83,7 +83,7 @@ pub enum PageServiceError {
         workers: usize,
     },
     /// The node was declared dead and could not rejoin.
-    #[error("{node:?} was taken for dead and could not come back: {source}")]
+    #[error("{node:?} was declared dead and could not rejoin: {source}")]
     Rejoin {
         /// The node.
         node: NodeId,
