@@ -13,6 +13,7 @@ use crate::hosted::switch::SwitchArgs;
 use crate::hosted::up::UpArgs;
 use crate::info::InfoArgs;
 use crate::perf::args::PerfArgs;
+use crate::perf::peer::PeerArgs;
 use crate::stat::StatArgs;
 use crate::top::TopArgs;
 use crate::ycsb::args::YcsbArgs;
@@ -85,6 +86,9 @@ pub enum Command {
     /// Be a program of the campaign against hosted racks
     #[command(hide = true)]
     ChaosProgram(ProgramArgs),
+    /// Be the far end of a perf test on a running rack
+    #[command(hide = true)]
+    PerfPeer(PeerArgs),
 }
 
 /// Parses the command line. Returns also the flags of the command that are on it, in the order in

@@ -96,6 +96,20 @@ impl RackArgs {
         }
         config.driver_threads = self.drivers.unwrap_or(config.driver_threads);
     }
+
+    /// Refuses another number of names than that of the nodes that are needed.
+    ///
+    /// # Errors
+    /// If there are names, and not so many.
+    pub fn check_named(&self, count: usize) -> Result<(), CliError> {
+        match self.join_as.len() {
+            0 => Ok(()),
+            given if given == count => Ok(()),
+            given => Err(CliError::usage(format!(
+                "--as names {given} nodes, and {count} are needed"
+            ))),
+        }
+    }
 }
 
 /// Parses seconds: more than zero and at most a day.

@@ -81,6 +81,7 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         Some(Command::Columns(args)) => columns::run(&args, globals),
         Some(Command::Keygen(args)) => hosted::keygen::run(&args, globals),
         Some(Command::Etcd(_)) => hosted::etcd::run(globals),
+        Some(Command::PerfPeer(args)) => perf::peer::run(&args, globals),
         Some(Command::ChaosProgram(args)) => chaos::run_program(&args, globals),
     }
 }

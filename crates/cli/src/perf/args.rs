@@ -111,6 +111,29 @@ impl Test {
         }
     }
 
+    /// Nodes that it takes on a running rack.
+    pub fn guests(self) -> usize {
+        match self.has_peer() && self != Self::Messaging {
+            true => 2,
+            false => 4,
+        }
+    }
+
+    /// Whether the last of them is another process.
+    pub fn has_peer(self) -> bool {
+        matches!(
+            self,
+            Self::ReadBw
+                | Self::ReadLat
+                | Self::WriteBw
+                | Self::WriteLat
+                | Self::SendBw
+                | Self::SendLat
+                | Self::AtomicLat
+                | Self::Messaging
+        )
+    }
+
     pub fn has_use_for(self, flag: &str) -> bool {
         self.takes().split_whitespace().any(|taken| taken == flag)
     }

@@ -11,6 +11,7 @@ use rackweave_base::{Qpn, Rkey};
 use rackweave_verbs::{
     Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, WorkRequest,
 };
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of completions taken at once.
 const POLL: usize = 256;
@@ -19,7 +20,7 @@ const POLL: usize = 256;
 const NUMBER_BITS: u32 = 48;
 
 /// What to post.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     Read,
     Write,
@@ -266,7 +267,7 @@ impl Responder {
     }
 
     /// Takes arrived messages and posts receives in their place; returns the number of messages.
-    fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
+    pub fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;

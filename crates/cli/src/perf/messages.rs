@@ -5,7 +5,8 @@ use super::test_run::TestRun;
 use crate::measure::{Amount, latency, per_second, rate};
 use crate::outcome::CliError;
 use crate::perf::initiator::{Initiator, Kind, Responder};
-use crate::perf::pair::{Pair, Shape};
+use crate::perf::pair::{Offer, Shape, Side};
+use crate::perf::peer::Peer;
 use crate::programs::{self, End, Group, Queue, Watch, Wish};
 use crate::report::{joined, without_nulls};
 use rackweave_base::{Duration, NodeId};
@@ -24,8 +25,23 @@ struct MessagePlan {
     amount: Amount,
     /// How long to post before that, in nanoseconds.
     warm_up: u64,
-    /// The posting node, and the other node.
-    nodes: [NodeId; 2],
+}
+
+/// Two nodes with connected queue pairs and buffers.
+struct Pair {
+    /// The posting node.
+    near: Side,
+    /// The other one.
+    far: Offer,
+    at_far_end: FarEnd,
+}
+
+/// Where the other node is.
+enum FarEnd {
+    /// In this process.
+    Here(Side),
+    /// In another process of the running rack.
+    There(Peer),
 }
 
 /// Runs one of the tests: latency tests send one message at a time, others as many as possible.
@@ -35,7 +51,7 @@ pub fn measure(test: &mut TestRun<'_>, kind: Kind, is_latency: bool) -> Result<V
     let (args, config, shape) = (test.args, &test.config, &plan.shape);
     plan.check(config)?;
     let mut rack = test.own_rack()?;
-    let pair = plan.pair(&rack, config, args.simulated)?;
+    let mut pair = plan.pair(test, &rack)?;
     let recording = rack.record(args.capture.as_deref())?;
     let ends = plan.ends(&rack, &pair)?;
     let queue_pairs = u64::from(shape.queue_pairs);
@@ -51,16 +67,19 @@ pub fn measure(test: &mut TestRun<'_>, kind: Kind, is_latency: bool) -> Result<V
     ran?;
     let near = ends.iter().find_map(End::sink).expect("one end posts");
     let completed = near.completed();
-    let sent: u64 = completed.iter().sum();
-    let mut responders = ends.iter().filter_map(End::source);
-    let have_arrived = responders.all(|far| far.received == sent);
+    let received = ends.iter().filter_map(End::source).map(|far| far.received);
+    let found = match &mut pair.at_far_end {
+        FarEnd::Here(far) => far.found(shape, &completed, received.sum()),
+        FarEnd::There(peer) => peer.found(&completed)?,
+    };
     let (messages, nanos) = near.measured();
     let is_right = match kind.is_atomic() {
-        true => pair.far.words_are(shape, &completed),
-        false => pair.is_alike(shape, &completed),
+        true => found.is_counted,
+        false => found.digest == pair.near.digest(shape, &completed),
     };
-    test.verified = near.is_sound && messages > 0 && have_arrived && is_right;
-    let [source, target] = plan.nodes;
+    let has_arrived = kind != Kind::Send || found.received == completed.iter().sum::<u64>();
+    test.verified = near.is_sound && messages > 0 && has_arrived && is_right;
+    let [source, target] = [pair.near.node, pair.far.node];
     let receiving = if kind == Kind::Read { source } else { target };
     let link = rack
         .simulated()
@@ -120,7 +139,6 @@ impl MessagePlan {
                 true => 2 * test.config.hosted().heartbeat().as_nanos() as u64,
                 false => 0,
             },
-            nodes: test.ends(),
         })
     }
 
@@ -153,31 +171,51 @@ impl MessagePlan {
     }
 
     /// Sets up the pair of nodes and fills the buffers.
-    fn pair(&self, rack: &Rack, config: &RackConfig, simulated: bool) -> Result<Pair, CliError> {
+    fn pair(&self, test: &TestRun<'_>, rack: &Rack) -> Result<Pair, CliError> {
+        let (config, [near, far]) = (&test.config, test.ends());
         let attributes = PairAttributes {
             mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
-            timeout: Duration::from_millis(if simulated { 1 } else { 67 }),
+            timeout: Duration::from_millis(if test.args.simulated { 1 } else { 67 }),
             rnr_retries: 7,
             ..PairAttributes::default()
         };
-        let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
+        let near = Side::open(rack, near, &self.shape)?;
+        let (mut at_far_end, far) = match test.is_hosted() {
+            true => {
+                let (peer, offer) = Peer::with_buffers(test, self.kind, self.shape)?;
+                (FarEnd::There(peer), offer)
+            }
+            false => {
+                let side = Side::open(rack, far, &self.shape)?;
+                side.fill(self.kind == Kind::Read, config.seed);
+                let offer = side.offer();
+                (FarEnd::Here(side), offer)
+            }
+        };
         let is_pushed = matches!(self.kind, Kind::Write | Kind::Send);
-        pair.near.fill(is_pushed, config.seed);
-        pair.far.fill(self.kind == Kind::Read, config.seed);
-        Ok(pair)
+        near.fill(is_pushed, config.seed);
+        near.connect(rack, &far, &attributes)?;
+        if let FarEnd::There(peer) = &mut at_far_end {
+            peer.begin()?;
+        }
+        Ok(Pair {
+            near,
+            far,
+            at_far_end,
+        })
     }
 
-    /// The programs of both ends.
+    /// The programs of the ends that are here.
     fn ends(&self, rack: &Rack, pair: &Pair) -> Result<Group<End<Responder, Initiator>>, CliError> {
         let mut ends = Group::new();
-        if self.kind == Kind::Send {
-            let responder = rack.node_at(pair.far.node).with(|nic| {
+        if let (Kind::Send, FarEnd::Here(far)) = (self.kind, &pair.at_far_end) {
+            let responder = rack.node_at(far.node).with(|nic| {
                 let mut queue = Queue::Nic(nic);
-                Responder::new(self.shape, &pair.far, &mut queue)
+                Responder::new(self.shape, far, &mut queue)
             })?;
-            ends.push((pair.far.node, End::Source(responder)));
+            ends.push((far.node, End::Source(responder)));
         }
-        let remote = (pair.far.region.address, pair.far.region.rkey);
+        let remote = (pair.far.address, pair.far.rkey);
         let amount = (self.amount, self.warm_up);
         let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, amount);
         ends.push((pair.near.node, End::Sink(initiator)));

@@ -4,6 +4,7 @@
 //! flows; `rewrite` and `idle` measure the machine. Real-time results that depend on the machine
 //! are reported beside something measured in the same run.
 //!
+//! On a running rack, `peer` is the process at the far end of `messages` and of the ping-pong.
 //! A running rack is joined ([`RealRack`](crate::programs::RealRack)); the tests are the same.
 //! `demo` uses those of `messaging` and `sequencer`.
 
@@ -18,6 +19,7 @@ pub mod messages;
 pub mod messaging;
 mod pages;
 mod pair;
+pub mod peer;
 mod rewrite;
 mod rpc;
 pub mod sequencer;

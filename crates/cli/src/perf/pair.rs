@@ -1,11 +1,15 @@
-//! Two nodes with connected queue pairs and buffers: the setup of the verbs' tests.
+//! A node with queue pairs and buffers: the setup of the verbs' tests at either end.
 
+use super::peer::Found;
 use crate::outcome::CliError;
+use core::hash::Hasher;
 use core::sync::atomic::Ordering;
-use rackweave_base::{NodeId, Qpn, Rng};
+use rackweave_base::{NodeId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::Rack;
 use rackweave_verbs::{Access, CqId, QpCapabilities, Region};
+use serde::{Deserialize, Serialize};
+use std::hash::DefaultHasher;
 
 /// Bytes of buffers per queue pair, unless a single message is longer.
 const BUFFER_BYTES: u64 = 1 << 20;
@@ -14,7 +18,7 @@ const BUFFER_BYTES: u64 = 1 << 20;
 const PIECE: usize = 64 << 10;
 
 /// Sizes and numbers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Shape {
     /// Bytes of a message.
     pub size: u32,
@@ -57,56 +61,22 @@ pub struct Side {
     pub qpns: Vec<Qpn>,
 }
 
-/// Both nodes.
-pub struct Pair {
-    /// The posting node.
-    pub near: Side,
-    /// The other one.
-    pub far: Side,
-}
-
-impl Pair {
-    /// Creates buffers and connected queue pairs on `nodes`.
-    ///
-    /// # Errors
-    /// If a node lacks resources.
-    pub fn new(
-        rack: &Rack,
-        shape: &Shape,
-        nodes: [NodeId; 2],
-        attributes: &PairAttributes,
-    ) -> Result<Self, CliError> {
-        let open = |node| Side::open(rack, node, shape);
-        let (near, far) = (open(nodes[0])?, open(nodes[1])?);
-        for (&a, &b) in near.qpns.iter().zip(&far.qpns) {
-            rack.connect((nodes[0], a), (nodes[1], b), attributes)?;
-        }
-        Ok(Self { near, far })
-    }
-
-    /// Whether the buffers that the messages of each queue pair have used have the same bytes on
-    /// both sides; `messages` is the number of messages per queue pair.
-    pub fn is_alike(&self, shape: &Shape, messages: &[u64]) -> bool {
-        let (mut near, mut far) = (vec![0; PIECE], vec![0; PIECE]);
-        let size = shape.size as usize;
-        let used = messages.iter().enumerate().flat_map(|(at, &messages)| {
-            let slots = 0..messages.min(shape.slots());
-            slots.map(move |slot| shape.offset(at, slot) as usize)
-        });
-        let mut pieces = used.flat_map(|start| {
-            let pieces = (0..size).step_by(PIECE);
-            pieces.map(move |at| (start + at, PIECE.min(size - at)))
-        });
-        pieces.all(|(at, len)| {
-            self.near.region.block.read(at, &mut near[..len]);
-            self.far.region.block.read(at, &mut far[..len]);
-            near[..len] == far[..len]
-        })
-    }
+/// What one node has to know of the other one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Offer {
+    pub node: NodeId,
+    pub qpns: Vec<Qpn>,
+    /// The address and the key of its buffers.
+    pub address: u64,
+    pub rkey: Rkey,
 }
 
 impl Side {
-    fn open(rack: &Rack, node: NodeId, shape: &Shape) -> Result<Self, CliError> {
+    /// Creates buffers and queue pairs on a node.
+    ///
+    /// # Errors
+    /// If the node lacks resources.
+    pub fn open(rack: &Rack, node: NodeId, shape: &Shape) -> Result<Self, CliError> {
         let block = rack.memory().allocate(shape.bytes() as usize)?;
         let queued = shape.depth.max(shape.receives);
         let entries = shape.queue_pairs.saturating_mul(queued);
@@ -146,8 +116,61 @@ impl Side {
         }
     }
 
+    /// Connects its queue pairs to those of another node.
+    ///
+    /// # Errors
+    /// If a node refuses.
+    pub fn connect(
+        &self,
+        rack: &Rack,
+        to: &Offer,
+        attributes: &PairAttributes,
+    ) -> Result<(), CliError> {
+        for (&a, &b) in self.qpns.iter().zip(&to.qpns) {
+            rack.connect((self.node, a), (to.node, b), attributes)?;
+        }
+        Ok(())
+    }
+
+    /// What the other node has to know.
+    pub fn offer(&self) -> Offer {
+        Offer {
+            node: self.node,
+            qpns: self.qpns.clone(),
+            address: self.region.address,
+            rkey: self.region.rkey,
+        }
+    }
+
+    /// What it finds once so many messages were completed on each queue pair, and received.
+    pub fn found(&self, shape: &Shape, messages: &[u64], received: u64) -> Found {
+        Found {
+            received,
+            digest: self.digest(shape, messages),
+            is_counted: self.words_are(shape, messages),
+        }
+    }
+
+    /// A hash of the buffers that the messages of each queue pair have used: the same on both sides
+    /// if they have the same bytes. `messages` is the number of messages per queue pair.
+    pub fn digest(&self, shape: &Shape, messages: &[u64]) -> u64 {
+        let (mut hasher, mut piece) = (DefaultHasher::new(), vec![0; PIECE]);
+        let size = shape.size as usize;
+        for (at, &messages) in messages.iter().enumerate() {
+            for slot in 0..messages.min(shape.slots()) {
+                let start = shape.offset(at, slot) as usize;
+                for at in (0..size).step_by(PIECE) {
+                    let len = PIECE.min(size - at);
+                    self.region.block.read(start + at, &mut piece[..len]);
+                    hasher.write(&piece[..len]);
+                }
+            }
+        }
+        hasher.finish()
+    }
+
     /// Whether the word of each queue pair has been incremented once per message.
-    pub fn words_are(&self, shape: &Shape, messages: &[u64]) -> bool {
+    fn words_are(&self, shape: &Shape, messages: &[u64]) -> bool {
         let word = |queue_pair| self.region.block.word(shape.offset(queue_pair, 0) as usize);
         let mut counts = messages.iter().enumerate();
         counts.all(|(at, &count)| word(at).load(Ordering::Acquire) == count)

@@ -14,9 +14,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Places for guests that a test takes on a running rack.
-const GUESTS: usize = 4;
-
 /// What the heading has.
 const HEAD: [&str; 5] = ["test", "rack", "seed", "driver_threads", "links"];
 
@@ -31,6 +28,8 @@ pub struct TestRun<'a> {
     pub nodes: Vec<NodeId>,
     /// The running rack, if it is to be measured.
     joined: Option<RealRack>,
+    /// The node that a second process is to be, instead of a guest.
+    pub peer: Option<String>,
     pub progress: Progress,
     /// Whether everything has been correct so far.
     pub verified: bool,
@@ -47,15 +46,21 @@ impl<'a> TestRun<'a> {
     /// If the configuration cannot be read or is invalid, flags contradict each other, or no rack
     /// runs.
     pub fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
-        let (mut rack, mut joined) = (NO_RACK, None);
+        let (mut rack, mut joined, mut peer) = (NO_RACK, None, None);
         let config = match args.test.has_use_for("--hosted") {
             false => globals.rack_config(&args.rack)?,
             true => {
                 let (mode, mut config) = Mode::of(args.simulated, &args.rack, globals)?;
                 if mode == Mode::Hosted {
                     args.check_hosted(globals)?;
-                    let count = args.nodes.map_or(GUESTS, usize::from);
-                    joined = Some(RealRack::join(&config, count, (&args.rack, globals))?);
+                    let count = args.nodes.map_or(args.test.guests(), usize::from);
+                    let mut here = args.rack.clone();
+                    if args.test.has_peer() {
+                        here.check_named(count)?;
+                        peer = here.join_as.pop();
+                    }
+                    let count = count - usize::from(args.test.has_peer());
+                    joined = Some(RealRack::join(&config, count, (&here, globals))?);
                 }
                 config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
                 if let (Some(nodes), None) = (args.nodes, &joined) {
@@ -73,6 +78,7 @@ impl<'a> TestRun<'a> {
                 None => (0..config.node.len()).map(|at| NodeId(at as u16)).collect(),
             },
             joined,
+            peer,
             args,
             globals,
             rack,

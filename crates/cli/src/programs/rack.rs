@@ -52,15 +52,11 @@ impl RealRack {
         count: usize,
         (args, globals): (&RackArgs, &Globals),
     ) -> Result<Self, CliError> {
+        args.check_named(count)?;
         let names: Vec<&str> = args.join_as.iter().map(String::as_str).collect();
-        let rack = match names.len() {
-            0 => Rack::join_guests(config, count)?,
-            given if given == count => Rack::join_as(config, &names)?,
-            given => {
-                return Err(CliError::usage(format!(
-                    "--as names {given} nodes, and {count} are needed"
-                )));
-            }
+        let rack = match names.is_empty() {
+            true => Rack::join_guests(config, count)?,
+            false => Rack::join_as(config, &names)?,
         };
         globals.live.watch(rack.observer());
         Ok(Self {

@@ -20,6 +20,7 @@ pub mod small;
 pub mod source;
 mod sweep;
 
+use super::peer::Peer;
 use super::test_run::TestRun;
 use crate::measure::latency;
 use crate::measure::memcpy_bandwidth;
@@ -33,7 +34,7 @@ use rig::Rig;
 use serde_json::{Value, json};
 use single::SinglePair;
 use small::{Patience, SMALL_BYTES};
-use source::SOURCE_BYTES;
+use source::{Messages, SOURCE_BYTES};
 use std::time::Duration;
 
 /// Default number of seconds of the whole test, without memcpy.
@@ -113,7 +114,32 @@ pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
     found["small"] = moved_at(SMALL_BYTES, small, packages);
     found["ping_pong"] = polling;
     found["ping_pong_resting"] = resting;
+    if test.is_hosted() {
+        let [polling, resting] = between_processes(test, &rig, span / 24)?;
+        found["ping_pong_between_processes"] = polling;
+        found["ping_pong_between_processes_resting"] = resting;
+    }
     found["sweep"] = sweep;
+    Ok(found)
+}
+
+/// The ping-pong with a process at the other end, which polls and then rests.
+fn between_processes(
+    test: &mut TestRun<'_>,
+    rig: &Rig<'_>,
+    span: Duration,
+) -> Result<[Value; 2], CliError> {
+    let (_peer, mut end) = Peer::that_echoes(test, rig.rack)?;
+    // Within this time, two nodes that share memory have a direct cable.
+    std::thread::sleep(2 * test.config.hosted().heartbeat());
+    let messages = Messages::new(&rig.source, SMALL_BYTES);
+    let mut found = [Value::Null, Value::Null];
+    for (found, patience) in found.iter_mut().zip([Patience::Polls, Patience::Rests]) {
+        let asked = small::ask(&mut end, &messages, patience, (span, rig.interrupt))?;
+        let (round_trips, sound) = asked;
+        test.verified &= sound;
+        *found = times(&round_trips);
+    }
     Ok(found)
 }
 

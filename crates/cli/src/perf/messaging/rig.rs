@@ -38,7 +38,8 @@ pub struct Rig<'a> {
 }
 
 impl ConnectionEnd {
-    fn new(connection: MessageConnection) -> Result<Self, CliError> {
+    /// One node's ends of a connection with a channel each way.
+    pub fn new(connection: MessageConnection) -> Result<Self, CliError> {
         let node = connection.node().clone();
         let (mut senders, mut receivers) = connection.split();
         let ends = senders.pop().zip(receivers.pop());

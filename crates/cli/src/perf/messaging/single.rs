@@ -5,7 +5,7 @@ use super::rig::Rig;
 use super::source::{Messages, sum};
 use crate::globals::Interrupt;
 use crate::outcome::CliError;
-use crate::perf::pair::{Pair, Shape, Side};
+use crate::perf::pair::{Shape, Side};
 use rackweave_bench::baseline::single_buffer::{
     NOTICE_BYTES, PackageHeader, SEND_REQUESTS, SingleBuffer,
 };
@@ -49,7 +49,9 @@ impl SinglePair {
             receives: 0,
         };
         let attributes = PairAttributes::default();
-        let Pair { near, far } = Pair::new(rig.rack, &shape, rig.places, &attributes)?;
+        let [near, far] = rig.places.map(|node| Side::open(rig.rack, node, &shape));
+        let (near, far) = (near?, far?);
+        near.connect(rig.rack, &far.offer(), &attributes)?;
         let end = |side: &Side, other: &Side| {
             let to = KeyedAddress {
                 address: other.region.address,
