@@ -7,6 +7,7 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
 use rackweave_verbs::Service;
+use std::collections::BTreeMap;
 
 /// Maximum packets moved in one burst, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
@@ -44,8 +45,8 @@ pub(crate) struct LinkedSwitch {
     pub up: Option<PortId>,
     /// From this length on, an egress queue keeps further packets waiting on their links.
     pub egress_high: usize,
-    /// Per port, the time since which its egress queue has had that length.
-    pub stuck_since: Vec<Option<Instant>>,
+    /// The ports whose egress queues have had that length, and since when.
+    pub stuck_since: BTreeMap<PortId, Instant>,
     /// When it ran last.
     pub ran: Instant,
 }
@@ -253,7 +254,7 @@ impl LinkedSwitch {
         let mut moved = 0;
         // What does not count of the time since the last run.
         let ignored = now.since(self.ran + PAUSE);
-        for since in self.stuck_since.iter_mut().flatten() {
+        for since in self.stuck_since.values_mut() {
             *since += ignored;
         }
         self.ran = now;
@@ -281,15 +282,17 @@ impl LinkedSwitch {
     /// has not been stuck for long. Packets from the parent never go back there, so that port does
     /// not count; otherwise two switches could wait for each other.
     fn is_blocked(&mut self, now: Instant, from: PortId) -> bool {
+        if self.stuck_since.is_empty() && self.switch.queued() < self.egress_high {
+            return false;
+        }
         let above = self.up.filter(|&up| up == from);
         let mut blocked = false;
-        for (out, stuck) in self.stuck_since.iter_mut().enumerate() {
-            if self.switch.egress_len(PortId(out as u16)) < self.egress_high {
-                *stuck = None;
+        for out in (0..self.links.len()).map(|port| PortId(port as u16)) {
+            if self.switch.egress_len(out) < self.egress_high {
+                self.stuck_since.remove(&out);
             } else {
-                let since = *stuck.get_or_insert(now);
-                let counts = above != Some(PortId(out as u16));
-                blocked |= counts && now < since + STUCK_LIMIT;
+                let since = *self.stuck_since.entry(out).or_insert(now);
+                blocked |= above != Some(out) && now < since + STUCK_LIMIT;
             }
         }
         blocked
@@ -298,6 +301,9 @@ impl LinkedSwitch {
     fn flush(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
         for (port, link) in self.links.iter_mut().enumerate() {
+            if self.switch.queued() == 0 {
+                break;
+            }
             let port = PortId(port as u16);
             let waiting = self.switch.egress_len(port);
             if waiting == 0 {

@@ -58,6 +58,8 @@ impl Default for SwitchConfig {
 pub(crate) struct Fabric<T, D> {
     pub(crate) config: SwitchConfig,
     pub(crate) ports: Vec<VecDeque<Packet>>,
+    /// Number of packets in all of them.
+    queued: usize,
     pub(crate) groups: Vec<Vec<(PortId, u16)>>,
     pub(crate) recirculation: VecDeque<(Instant, T)>,
     pub(crate) timers: Timers,
@@ -72,6 +74,7 @@ impl<T, D> Fabric<T, D> {
         Self {
             config,
             ports: (0..config.ports).map(|_| queue()).collect(),
+            queued: 0,
             groups: Vec::new(),
             recirculation: VecDeque::with_capacity(config.recirculation_tasks),
             timers: Timers::new(generator_keys),
@@ -96,6 +99,18 @@ impl<T, D> Fabric<T, D> {
             tap.packet(now, port, Direction::Egress, &packet, None);
         }
         self.ports[usize::from(port.0)].push_back(packet);
+        self.queued += 1;
+    }
+
+    #[inline]
+    pub(crate) fn poll_transmit(&mut self, port: PortId) -> Option<Packet> {
+        let packet = self.ports.get_mut(usize::from(port.0))?.pop_front()?;
+        self.queued -= 1;
+        Some(packet)
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
     }
 
     #[cold]

@@ -143,7 +143,13 @@ impl<P: Program> Switch<P> {
     /// The next packet for `port`.
     #[inline]
     pub fn poll_transmit(&mut self, port: PortId) -> Option<Packet> {
-        self.fabric.ports.get_mut(usize::from(port.0))?.pop_front()
+        self.fabric.poll_transmit(port)
+    }
+
+    /// Number of packets in all egress queues.
+    #[inline]
+    pub fn queued(&self) -> usize {
+        self.fabric.queued()
     }
 
     /// How many ports there are.
@@ -224,7 +230,7 @@ impl<P: Program> Switch<P> {
     pub fn bytes_max(&self) -> usize {
         let config = self.fabric.config;
         let ledger = self.ledger();
-        usize::from(config.ports) * config.egress_packets * size_of::<Packet>()
+        usize::from(config.ports) * config.egress_packets * Packet::BYTES
             + config.recirculation_tasks * size_of::<(Instant, P::Task)>()
             + ledger.bytes_registers()
             + ledger.bytes_tables()

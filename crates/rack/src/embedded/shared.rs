@@ -82,7 +82,7 @@ impl Shared {
         let linked_switches = parts.switches.into_iter().zip(links.0).enumerate();
         let linked_switches = linked_switches.map(|(at, (switch, links))| LinkedSwitch {
             switch,
-            stuck_since: vec![None; links.len()],
+            stuck_since: Default::default(),
             ran: Instant::ZERO,
             links,
             up: topology.up(at),
@@ -235,7 +235,7 @@ impl Shared {
         let switches = self.switches.lock();
         let switches: usize = switches.0.iter().map(|at| at.switch.bytes_max()).sum();
         let links = self.nodes.len() + self.topology.cables().count();
-        let links = links * 2 * config.link.packets as usize * size_of::<Packet>();
+        let links = links * 2 * config.link.packets as usize * Packet::BYTES;
         let fixed = switches + links + self.pool.bytes_max();
         let (mut now, mut most) = (fixed, fixed);
         for at in 0..self.nodes.len() {

@@ -22,7 +22,7 @@ fn blocks_after(runs: impl IntoIterator<Item = u64>) -> bool {
         up: None,
         // Every queue is at its limit.
         egress_high: 0,
-        stuck_since: vec![None],
+        stuck_since: Default::default(),
         ran: Instant::ZERO,
     };
     let mut now = Instant::ZERO;

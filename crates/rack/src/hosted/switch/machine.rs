@@ -53,7 +53,7 @@ impl LinkedSwitch {
             links: links.collect(),
             up: None,
             egress_high: config.switch.egress_packets as usize / 2,
-            stuck_since: vec![None; ports],
+            stuck_since: Default::default(),
             ran: Instant::ZERO,
         }
     }
