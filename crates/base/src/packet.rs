@@ -11,20 +11,19 @@
 //! the machinery costs the same for one fragment as for many. `rackweave_wire::train` splits a
 //! train.
 
+mod payload;
 mod pool;
 mod slot;
 
+pub use payload::{INLINE_MAX, InlineBytes, Payload};
 pub use pool::{Pool, PoolBuffer};
 
-use crate::memory::{BlockRef, Memory};
+use crate::memory::Memory;
 use slot::Slot;
 
 /// Maximum header bytes of a packet: Ethernet with VLAN tag 18, IPv4 20, UDP 8, BTH 12, AtomicETH
 /// 28 add up to 86.
 pub const HEADER_MAX: usize = 88;
-
-/// Maximum payload bytes that are stored inside the packet itself.
-pub const INLINE_MAX: usize = 32;
 
 /// The largest payload of one packet in bytes: the largest RDMA MTU.
 pub const PAYLOAD_MAX: usize = 4096;
@@ -47,35 +46,6 @@ pub struct Parts {
     pub payload: Payload,
     /// Payload bytes of one fragment, if this is a train; zero otherwise.
     fragment_len: u16,
-}
-
-/// The payload of a packet.
-#[derive(Clone, Debug, Default)]
-pub enum Payload {
-    /// Nothing.
-    #[default]
-    Empty,
-    /// Up to [`INLINE_MAX`] bytes in the packet itself.
-    Inline(InlineBytes),
-    /// A buffer owned by the packet.
-    Pooled(PoolBuffer),
-    /// Bytes of a region, read when the receiving NIC stores them.
-    Region(BlockRef),
-}
-
-/// A few bytes by value, aligned so that a word in them is stored as a word.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(8))]
-pub struct InlineBytes {
-    bytes: [u8; INLINE_MAX],
-    len: u8,
-}
-
-impl InlineBytes {
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len as usize]
-    }
 }
 
 impl Packet {
@@ -256,114 +226,6 @@ impl Parts {
             bytes.extend_from_slice(&check);
         }
         true
-    }
-}
-
-impl Payload {
-    /// A payload of up to [`INLINE_MAX`] bytes.
-    ///
-    /// # Panics
-    /// If there are more bytes than that.
-    pub fn inline(bytes: &[u8]) -> Self {
-        if bytes.is_empty() {
-            return Self::Empty;
-        }
-        let mut inline = InlineBytes {
-            bytes: [0; INLINE_MAX],
-            len: bytes.len() as u8,
-        };
-        inline.bytes[..bytes.len()].copy_from_slice(bytes);
-        Self::Inline(inline)
-    }
-
-    /// A payload with its own copy of `bytes`, outside any pool. For paths where speed is no
-    /// concern: parsing from a socket, fault injection, tests.
-    pub fn copied(bytes: &[u8]) -> Self {
-        if bytes.len() <= INLINE_MAX {
-            return Self::inline(bytes);
-        }
-        let len = bytes.len() as u32;
-        Self::Pooled(PoolBuffer {
-            bytes: bytes.into(),
-            len,
-            home: None,
-        })
-    }
-
-    /// The number of bytes.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Empty => 0,
-            Self::Inline(inline) => inline.len as usize,
-            Self::Pooled(buffer) => buffer.len as usize,
-            Self::Region(reference) => reference.len() as usize,
-        }
-    }
-
-    /// Whether there are no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies the bytes into `target`, which must be as long. Returns false if they are in a block
-    /// that no longer exists.
-    #[must_use]
-    pub fn copy_to(&self, memory: &Memory, target: &mut [u8]) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Inline(inline) => {
-                target.copy_from_slice(inline.as_slice());
-                true
-            }
-            Self::Pooled(buffer) => {
-                target.copy_from_slice(buffer.as_slice());
-                true
-            }
-            Self::Region(reference) => memory.read(*reference, target),
-        }
-    }
-
-    /// The first eight bytes as a little-endian number, or `None` if there are fewer or they are in
-    /// a block that no longer exists.
-    pub fn first_word(&self, memory: &Memory) -> Option<u64> {
-        let mut bytes = [0; 8];
-        match self {
-            Self::Region(source) if source.len() >= 8 => {
-                if !memory.read(source.part(0, 8), &mut bytes) {
-                    return None;
-                }
-            }
-            _ => bytes = *self.as_slice()?.first_chunk()?,
-        }
-        Some(u64::from_le_bytes(bytes))
-    }
-
-    /// Copies the bytes into a block, as a NIC's DMA does. `target` must be as long as the payload.
-    /// Returns false if the block of either side no longer exists.
-    #[must_use]
-    pub fn store(&self, memory: &Memory, target: BlockRef) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Inline(inline) => memory.write(target, inline.as_slice()),
-            Self::Pooled(buffer) => memory.write(target, buffer.as_slice()),
-            Self::Region(source) => memory.copy(*source, target),
-        }
-    }
-
-    /// The bytes, if they are in this packet or a buffer: `None` for references into a region.
-    pub fn as_slice(&self) -> Option<&[u8]> {
-        match self {
-            Self::Empty => Some(&[]),
-            Self::Inline(inline) => Some(inline.as_slice()),
-            Self::Pooled(buffer) => Some(buffer.as_slice()),
-            Self::Region(_) => None,
-        }
-    }
-
-    /// All bytes as a vector, or `None` if they are in a block that no longer exists.
-    pub fn to_vec(&self, memory: &Memory) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; self.len()];
-        self.copy_to(memory, &mut bytes).then_some(bytes)
     }
 }
 

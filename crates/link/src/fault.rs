@@ -198,7 +198,6 @@ impl<L: Link> Fault<L> {
     }
 
     /// Sends `packet`, for which there is space, at once or later.
-    #[expect(clippy::result_large_err, reason = "as in `Link::send`")]
     fn pass(&mut self, now: Instant, mut packet: Packet) -> Result<(), Packet> {
         if !self.reorder.chance(self.config.reorder) || self.delayed.len() == DELAYED_MAX {
             return self.inner.send(now, packet);

@@ -1,6 +1,6 @@
 //! A link inside one process: two rings of packets, one for each direction.
 //!
-//! Packets are passed by value, their payloads mostly by reference to region memory, so sending
+//! Packets are passed as pointers, their payloads mostly by reference to region memory, so sending
 //! costs no copy of data and no allocation. The link is lossless and guarantees integrity: it needs
 //! no ICRC. The ends may be on two threads.
 

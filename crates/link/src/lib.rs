@@ -76,10 +76,6 @@ pub trait Link: Send {
     ///
     /// # Errors
     /// Returns the packet if the link is full. A lossy link may instead drop it and return `Ok`.
-    #[expect(
-        clippy::result_large_err,
-        reason = "boxing the packet would cost an allocation"
-    )]
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet>;
 
     /// Announces that several packets are about to be sent. Until [`Self::uncork`] the link may

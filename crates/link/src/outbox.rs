@@ -115,7 +115,6 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns the packet if the queue is full.
-    #[expect(clippy::result_large_err, reason = "as in `Link::send`")]
     pub(crate) fn send(
         &mut self,
         now: Instant,

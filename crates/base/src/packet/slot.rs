@@ -2,6 +2,8 @@
 //! it for the next one; threads that drop more packets than they make pass slots on to those that
 //! make more.
 
+#![expect(clippy::vec_box, reason = "a packet is one of these boxes")]
+
 use super::Parts;
 use core::cell::RefCell;
 use std::sync::{Mutex, PoisonError};

@@ -93,8 +93,8 @@ pub enum Deed {
     /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
     /// a restart.
     Freeze(Duration),
-    /// A program gets SIGSTOP until it is declared dead, then SIGCONT, and learns of its death after
-    /// this time.
+    /// A program gets SIGSTOP until it is declared dead, then SIGCONT, and learns of its death
+    /// after this time.
     Wake(Duration),
     /// SIGSTOP, and SIGCONT only after another node has been killed, restarted and used.
     Stall(Bystander),

@@ -3,6 +3,7 @@
 mod access;
 mod cables;
 mod jobs;
+mod machine;
 mod process;
 mod serve;
 mod shared;
@@ -33,14 +34,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration as Time;
 
-use cables::CableMaker;
-use shared::{NodeCore, NodeMachine};
-
 pub(super) use access::NodeAccessPoint;
+use cables::CableMaker;
 pub use jobs::{Job, Jobs, NoJobs};
+use machine::NodeMachine;
 pub(super) use process::NodesProcess;
 pub(super) use serve::controller_patience;
 pub(super) use shared::KEEP_LIMIT;
+use shared::NodeCore;
 
 /// Interval between two attempts to join.
 const RETRY_AFTER: Time = Time::from_millis(250);
@@ -223,7 +224,7 @@ impl NodeProcess {
         self.core.identity.load(Ordering::Relaxed)
     }
 
-    /// How often the node has forgotten what the controller had made.
+    /// How often it has forgotten what the controller had made.
     pub(super) fn forgotten(&self) -> u64 {
         self.core.forgotten.load(Ordering::Relaxed)
     }

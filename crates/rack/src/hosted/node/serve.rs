@@ -1,7 +1,8 @@
 //! Serves the controller's requests.
 
 use super::cables::CableMaker;
-use super::shared::{NodeCore, NodeMachine};
+use super::machine::NodeMachine;
+use super::shared::NodeCore;
 use crate::config::HostedSection;
 use crate::hosted::LOOK_EVERY;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};

@@ -7,22 +7,22 @@
 //! notified.
 
 use super::jobs::{JobTable, Jobs};
+use super::machine::NodeMachine;
 use super::process::{Imports, NodesProcess};
 use super::term::ObeyedTerm;
 use crate::hosted::HostedError;
 use crate::hosted::again::FurtherConnections;
 use crate::hosted::messages::NodeWelcome;
 use crate::hosted::ports::Unplugged;
-use crate::hosted::pump::{LinkedMachine, Pump};
+use crate::hosted::pump::Pump;
 use crate::linked::{DirectCable, LinkedNode};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
-use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Qpn, Rkey};
-use rackweave_controller::{LocalRegions, RegionName, RegionPurpose, TargetReply, TargetRequest};
+use rackweave_base::{Block, KeyRng, Memory, NodeId, Qpn, Rkey};
+use rackweave_controller::{LocalRegions, RegionName, RegionPurpose};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
-use rackweave_target::{Target, TargetError};
-use rackweave_verbs::{CqError, CqId, PdId, Verbs};
+use rackweave_verbs::{CqId, PdId, Verbs};
 use rackweave_wire::fabric::page::control;
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,81 +33,6 @@ use std::time::Duration as Time;
 
 /// How long a node that has lost the controller keeps everything.
 pub(in crate::hosted) const KEEP_LIMIT: Time = Time::from_secs(20);
-
-/// A NIC and its link, once the node has joined.
-pub(in crate::hosted) struct NodeMachine {
-    linked: Option<LinkedNode>,
-}
-
-impl LinkedMachine for NodeMachine {
-    fn run(&mut self, now: Instant) -> u32 {
-        self.linked.as_mut().map_or(0, |linked| linked.run(now))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.linked.as_ref().and_then(LinkedNode::deadline)
-    }
-
-    fn links(&mut self) -> impl Iterator<Item = &mut dyn Link> {
-        self.linked.iter_mut().flat_map(|linked| {
-            let direct = linked.direct.iter_mut().flatten();
-            core::iter::once(&mut linked.link)
-                .chain(direct.map(|cable| &mut cable.link))
-                .map(|link| &mut **link as &mut dyn Link)
-        })
-    }
-}
-
-impl NodeMachine {
-    /// The machine of a node that has not joined yet.
-    pub fn new() -> Self {
-        Self { linked: None }
-    }
-
-    pub fn nic(&mut self) -> Option<&mut Nic> {
-        self.linked.as_mut().map(|linked| &mut linked.nic)
-    }
-
-    /// Bytes of Ethernet payload that the link carries.
-    pub fn link_mtu(&self) -> Option<usize> {
-        let linked = self.linked.as_ref()?;
-        Some(linked.link.properties().mtu)
-    }
-
-    /// The nodes to which there is a direct cable.
-    pub fn cables(&self) -> Vec<NodeId> {
-        let direct = self.linked.iter().flat_map(|linked| &linked.direct);
-        direct.flatten().map(|cable| cable.peer).collect()
-    }
-
-    /// Whether there is an NVMe target.
-    pub fn has_target(&self) -> bool {
-        self.linked
-            .as_ref()
-            .is_some_and(|linked| linked.target.is_some())
-    }
-
-    /// Asks the NVMe target; `None` if there is none.
-    pub fn target(&mut self, request: TargetRequest) -> Option<Result<TargetReply, TargetError>> {
-        let LinkedNode { nic, target, .. } = self.linked.as_mut()?;
-        Some(request.answer(target.as_mut()?, nic))
-    }
-
-    /// Puts a target behind the NIC, in place of an existing one, which ends.
-    pub fn set_target(
-        &mut self,
-        make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
-    ) -> Result<(), TargetError> {
-        let Some(LinkedNode { nic, target, .. }) = &mut self.linked else {
-            return Err(CqError::NoAnswer.into());
-        };
-        if let Some(target) = target.take() {
-            target.destroy(nic);
-        }
-        *target = Some(make(nic)?);
-        Ok(())
-    }
-}
 
 /// The resources that the controller has made on this node.
 #[derive(Default)]
@@ -330,9 +255,9 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Destroys everything that the controller has made, so that no packet can reach it, and aborts
-    /// rings and fences channels to the page directory. The program's own queue pairs fail: for their peers the node was dead, and a replica
-    /// may have the place of an index's endpoint here.
+    /// Destroys everything that the controller has made, so that no packet can reach it, aborts
+    /// rings, and fences channels to the page directory. The program's own queue pairs fail: for
+    /// their peers the node was dead, and a replica may have the place of an index's endpoint here.
     fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::Relaxed);
         let mut loans = self.loans();
