@@ -103,8 +103,8 @@ pub enum PageEvent {
     /// The loss of this version is about to be accepted; and whether it was.
     Accepts(u64, u64),
     Accepted(u64, bool),
-    /// The program, which was declared dead, has another worker.
-    Returned,
+    /// The program has a worker, of this number: it takes another one after it was declared dead.
+    Worker(u16),
 }
 
 impl Event {
@@ -155,10 +155,10 @@ impl Version {
 /// Most processes of a seed.
 const LIVES_MAX: Life = 1 << 12;
 
-/// The worker of a process, which has one at a time: another one after each of its returns.
-pub const fn worker_of(life: Life, returns: u16) -> Who {
+/// A worker of a process, by its number.
+pub const fn worker_of(life: Life, number: u16) -> Who {
     assert!(life < LIVES_MAX, "a seed has few processes");
-    let node = life + returns * LIVES_MAX;
+    let node = life + number * LIVES_MAX;
     Who { node, worker: 0 }
 }
 

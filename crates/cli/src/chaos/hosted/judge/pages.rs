@@ -25,7 +25,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
         flushes: BTreeMap::new(),
         lost: BTreeSet::new(),
         dead: BTreeSet::new(),
-        returns: BTreeMap::new(),
+        workers: BTreeMap::new(),
         asked_in_vain: BTreeSet::new(),
         last_death: None,
         last_storage_fault: None,
@@ -64,8 +64,8 @@ struct Judge {
     /// Losses that were reported.
     lost: BTreeSet<(u64, u64)>,
     dead: BTreeSet<Life>,
-    /// How often programs that had been declared dead got another worker.
-    returns: BTreeMap<Life, u16>,
+    /// The newest workers of programs.
+    workers: BTreeMap<Life, u16>,
     /// Requests of programs that had been declared dead.
     asked_in_vain: BTreeSet<(Life, u32)>,
     last_death: Option<Instant>,
@@ -134,7 +134,7 @@ impl Judge {
 
     /// The current worker of a process.
     fn worker(&self, life: Life) -> Who {
-        worker_of(life, self.returns.get(&life).copied().unwrap_or(0))
+        worker_of(life, self.workers.get(&life).copied().unwrap_or(0))
     }
 
     fn ask(&mut self, entry: &Entry, call: u32, page: u64) {
@@ -147,9 +147,9 @@ impl Judge {
     fn event(&mut self, entry: &Entry, call: u32, event: &PageEvent) {
         let (life, now) = (entry.life, entry.at);
         let key = (life, call);
-        if let PageEvent::Returned = event {
+        if let PageEvent::Worker(number) = event {
             self.dead.remove(&life);
-            *self.returns.entry(life).or_default() += 1;
+            self.workers.insert(life, *number);
         }
         if self.dead.contains(&life) {
             return self.of_dead(key, event);
@@ -202,7 +202,7 @@ impl Judge {
                     self.lost(page, version);
                 }
             }
-            PageEvent::Accepts(..) | PageEvent::Accepted(..) | PageEvent::Returned => {}
+            PageEvent::Accepts(..) | PageEvent::Accepted(..) | PageEvent::Worker(_) => {}
         }
     }
 

@@ -160,6 +160,13 @@ fn a_dead_program_gets_nothing_to_change() {
     // Got before, recorded late.
     expect_none(&judge(&[asked(5), late(3)]));
     expect(&judge(&[asked(20), late(3)]), "was dead, and got");
+    // Its next worker gets it again, but never what the one before had changed in vain.
+    let worker = pages(15, 0, PageEvent::Worker(2));
+    expect_none(&judge(&[worker.clone(), asked(20), late(3)]));
+    let changed_in_vain = pages(12, 2, PageEvent::Released(9, Some(3)));
+    let found = Version::new(3, Version(0, Some((9, 3, 1))).stamp());
+    let shows_it = pages(30, 3, PageEvent::Exclusive(found));
+    assert!(!judge(&[changed_in_vain, worker, asked(20), shows_it]).is_empty());
 }
 
 #[test]

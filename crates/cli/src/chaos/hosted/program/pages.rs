@@ -43,8 +43,9 @@ pub fn run(program: &Program) {
         program,
         service: &service,
         worker,
-        returns: 0,
+        number: 0,
     };
+    user.begin_worker();
     while program.phase() == Phase::Work {
         let page = *rng.pick(&pages);
         if rng.chance(FLUSH_SHARE) {
@@ -80,8 +81,8 @@ struct User<'a> {
     program: &'a Program,
     service: &'a PageService,
     worker: PageWorker,
-    /// How many workers took the place of a fenced one.
-    returns: u16,
+    /// The number of the worker.
+    number: u16,
 }
 
 impl User<'_> {
@@ -93,9 +94,14 @@ impl User<'_> {
         let take = || self.service.worker(self.program.node);
         if let Some(worker) = self.program.attempt(System::Pages, take) {
             self.worker = worker;
-            self.returns += 1;
-            self.note(0, PageEvent::Returned);
+            self.begin_worker();
         }
+    }
+
+    /// Records that the program has a worker that it has not used yet.
+    fn begin_worker(&mut self) {
+        self.number += 1;
+        self.note(0, PageEvent::Worker(self.number));
     }
 
     fn note(&self, call: u32, event: PageEvent) {
@@ -134,7 +140,7 @@ impl User<'_> {
         let stamp = PageStamp {
             page: page.number(),
             version: guard.version() + 1,
-            writer: worker_of(self.program.life, self.returns),
+            writer: worker_of(self.program.life, self.number),
         };
         let changes = rng.chance(0.8);
         if changes {
