@@ -162,11 +162,14 @@ fn a_dead_program_gets_nothing_to_change() {
     expect(&judge(&[asked(20), late(3)]), "was dead, and got");
     // Its next worker gets it again, but never what the one before had changed in vain.
     let worker = pages(15, 0, PageEvent::Worker(2));
-    expect_none(&judge(&[worker.clone(), asked(20), late(3)]));
-    let changed_in_vain = pages(12, 2, PageEvent::Released(9, Some(3)));
-    let found = Version::new(3, Version(0, Some((9, 3, 1))).stamp());
-    let shows_it = pages(30, 3, PageEvent::Exclusive(found));
-    assert!(!judge(&[changed_in_vain, worker, asked(20), shows_it]).is_empty());
+    let gets = |version| {
+        let found = Version(version, Some((9, version, 1)));
+        [asked(20), pages(30, 3, PageEvent::Exclusive(found))]
+    };
+    expect(&judge(&gets(2)), "was dead, and got");
+    expect_none(&judge(&[&[worker.clone()][..], &gets(2)].concat()));
+    let in_vain = [pages(12, 2, PageEvent::Released(9, Some(3))), worker];
+    assert!(!judge(&[&in_vain[..], &gets(3)].concat()).is_empty());
 }
 
 #[test]
