@@ -1,6 +1,5 @@
 //! A node with queue pairs and buffers: the setup of the verbs' tests at either end.
 
-use super::peer::Found;
 use crate::outcome::CliError;
 use core::hash::Hasher;
 use core::sync::atomic::Ordering;
@@ -69,6 +68,17 @@ pub struct Offer {
     /// The address and the key of its buffers.
     pub address: u64,
     pub rkey: Rkey,
+}
+
+/// What a side finds in its buffers.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Found {
+    /// Messages that were received.
+    pub received: u64,
+    /// As [`Side::digest`].
+    pub digest: u64,
+    /// As [`Side::words_are`].
+    pub is_counted: bool,
 }
 
 impl Side {

@@ -4,7 +4,7 @@
 use super::initiator::{Kind, Responder};
 use super::messaging::rig::ConnectionEnd;
 use super::messaging::small;
-use super::pair::{Offer, Shape, Side};
+use super::pair::{Found, Offer, Shape, Side};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
@@ -142,17 +142,6 @@ impl Drop for Peer {
         self.input = None;
         let _ = self.process.wait();
     }
-}
-
-/// What a side finds in its buffers.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub struct Found {
-    /// Messages that were received.
-    pub received: u64,
-    /// As [`Side::digest`].
-    pub digest: u64,
-    /// As [`Side::words_are`].
-    pub is_counted: bool,
 }
 
 /// Runs the process.

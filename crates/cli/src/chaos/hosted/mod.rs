@@ -321,6 +321,12 @@ fn freeze(
     while was_member && is_awaited(running) && Instant::now() < deadline {
         sleep(AGAIN_AFTER, running)?;
     }
+    if was_member && is_awaited(running) {
+        let limit = WHOLE_LIMIT.as_secs();
+        let text =
+            format!("program{program} stood still, and was not declared dead within {limit} s");
+        report.violations.push(text);
+    }
     if was_member {
         running.cut(victim, true);
         running.signal(victim, Signal::CONT);
