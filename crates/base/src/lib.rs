@@ -8,6 +8,7 @@
 //! It knows no protocol: not one header field is read or written here. It reads no clock and owns
 //! no thread. Start with [`packet`].
 
+mod bits;
 pub mod canary;
 pub mod checksum;
 mod counters;
@@ -22,6 +23,7 @@ pub mod text;
 mod time;
 mod timers;
 
+pub use bits::BitSet;
 pub use ids::{Lkey, MacAddr, NodeId, PortId, Qpn, Rkey};
 pub use memory::{Block, BlockRef, Memory};
 pub use packet::{Packet, Payload};

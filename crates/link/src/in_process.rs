@@ -4,6 +4,7 @@
 //! costs no copy of data and no allocation. The link is lossless and guarantees integrity: it needs
 //! no ICRC. The ends may be on two threads.
 
+use crate::doorbell::Doorbell;
 use crate::ring::{Consumer, Producer, ring};
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet};
@@ -20,6 +21,11 @@ pub const MTU: usize = 9000;
 pub struct InProcess {
     out: Producer<Packet>,
     back: Consumer<Packet>,
+    /// Rung for the other end, once for all packets that are sent while the link is corked.
+    doorbell: Option<Doorbell>,
+    is_corked: bool,
+    /// Whether packets were sent since the doorbell was rung.
+    is_silent: bool,
 }
 
 /// Creates both ends of a link that holds up to `capacity` packets per direction, rounded up to a
@@ -27,22 +33,33 @@ pub struct InProcess {
 pub fn pair(capacity: usize) -> (InProcess, InProcess) {
     let (there, at_b) = ring(capacity);
     let (back, at_a) = ring(capacity);
-    (
-        InProcess {
-            out: there,
-            back: at_a,
-        },
-        InProcess {
-            out: back,
-            back: at_b,
-        },
-    )
+    let end = |out, back| InProcess {
+        out,
+        back,
+        doorbell: None,
+        is_corked: false,
+        is_silent: false,
+    };
+    (end(there, at_a), end(back, at_b))
 }
 
 impl InProcess {
     /// Number of packets that the link holds per direction.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
+    }
+
+    /// Rings this doorbell from now on when something has been sent. It is that of the machine at
+    /// the other end.
+    pub fn set_doorbell(&mut self, doorbell: Doorbell) {
+        self.doorbell = Some(doorbell);
+    }
+
+    fn ring(&mut self) {
+        self.is_silent = false;
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
+        }
     }
 }
 
@@ -54,7 +71,23 @@ impl Link for InProcess {
             drop(packet);
             return Ok(());
         }
-        self.out.push(packet)
+        self.out.push(packet)?;
+        match self.is_corked {
+            true => self.is_silent = true,
+            false => self.ring(),
+        }
+        Ok(())
+    }
+
+    fn cork(&mut self) {
+        self.is_corked = true;
+    }
+
+    fn uncork(&mut self, _now: Instant) {
+        self.is_corked = false;
+        if self.is_silent {
+            self.ring();
+        }
     }
 
     #[inline]
@@ -91,6 +124,7 @@ impl Link for InProcess {
 mod tests {
     use super::*;
     use crate::conformance;
+    use crate::doorbell::Doorbells;
     use rackweave_base::Payload;
     use rackweave_base::packet::Pool;
 
@@ -117,6 +151,27 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(a.free(), 2);
+    }
+
+    #[test]
+    fn a_doorbell_rings_for_what_was_sent() {
+        let bells = Doorbells::new(2);
+        let (mut a, _b) = pair(2);
+        a.set_doorbell(bells.doorbell(1));
+        let send = |a: &mut InProcess| a.send(Instant::ZERO, Packet::new(b"", Payload::Empty));
+        send(&mut a).unwrap();
+        assert_eq!(bells.rung().collect::<Vec<_>>(), [1]);
+        bells.take(1);
+        a.cork();
+        send(&mut a).unwrap();
+        assert!(!bells.any(), "only once for all packets of a burst");
+        a.uncork(Instant::ZERO);
+        assert!(bells.any());
+        bells.take(1);
+        assert!(send(&mut a).is_err());
+        a.cork();
+        a.uncork(Instant::ZERO);
+        assert!(!bells.any(), "nothing was sent");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! code never has to ask whether a fault is injected or a capture is running.
 //!
 //! * [`in_process`]: two rings of packets, for racks inside one process.
+//! * [`doorbell`]: which machines have something to do.
 //! * [`fault`]: loses, duplicates, reorders and corrupts the packets sent through it.
 //! * [`capture`]: writes passing packets to a [`pcapng`] file, which Wireshark reads.
 //! * `shared_memory`: rings between two processes on one host.
@@ -19,6 +20,7 @@ mod bytes;
 pub mod capture;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod doorbell;
 pub mod fault;
 pub mod in_process;
 mod mtu;
@@ -45,6 +47,7 @@ use std::os::fd::BorrowedFd;
 
 pub use bytes::ReceiveCounters;
 pub use capture::{Capture, CaptureError, CaptureOptions, CaptureSummary, SharedCapture};
+pub use doorbell::{Doorbell, Doorbells};
 pub use fault::{Fault, FaultConfig, FaultCounters, FaultError, FaultHandle};
 pub use in_process::InProcess;
 pub use mtu::{MTU_MIN, rdma_mtu};

@@ -53,6 +53,12 @@ impl Egress {
         }
     }
 
+    /// Whether any queue pair has something to send.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        !(self.control.is_empty() && self.bulk.is_empty())
+    }
+
     /// Number of queue pairs in the ring.
     #[inline]
     pub(crate) fn waiting(&self, lane: EgressQueue) -> usize {

@@ -148,6 +148,12 @@ impl Nic {
         packet
     }
 
+    /// Whether [`Nic::poll_transmit`] may return a packet.
+    #[inline]
+    pub fn wants_to_send(&self) -> bool {
+        self.core.egress.any() || self.ports.is_some()
+    }
+
     /// Writes the next packet to `out` when there may be datagrams: datagrams and packets of queue
     /// pairs alternate, after acknowledgements.
     fn emit_both(&mut self, now: Instant, out: &mut Option<Packet>) {

@@ -169,14 +169,19 @@ impl<S> LockedMachine<S> {
         is_of_late(&self.attended, now)
     }
 
-    pub fn note_deadline(&self, deadline: Option<Instant>) {
-        self.deadline
-            .store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
+    /// Records when it is due. Returns whether that is another time than before.
+    pub fn note_deadline(&self, deadline: Option<Instant>) -> bool {
+        let due = deadline.map_or(NEVER, Instant::as_nanos);
+        let is_new = self.deadline.load(Ordering::Relaxed) != due;
+        if is_new {
+            self.deadline.store(due, Ordering::Release);
+        }
+        is_new
     }
 
     /// When it is due, in nanoseconds; [`NEVER`] if not at all.
     pub fn deadline(&self) -> u64 {
-        self.deadline.load(Ordering::Relaxed)
+        self.deadline.load(Ordering::Acquire)
     }
 }
 

@@ -1,5 +1,8 @@
 //! A machine with its links, driven by one thread at a time. Several switches are one machine.
 
+pub(crate) mod arrivals;
+
+use arrivals::Arrivals;
 use rackweave_base::{Duration, Instant, NodeId, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_nic::{CableId, Nic};
@@ -25,6 +28,8 @@ pub(crate) struct LinkedNode {
     /// The NVMe target behind the NIC, if the node has one.
     pub target: Option<Target>,
     pub dead: bool,
+    /// Whether the last run ended before everything was done.
+    pub has_more: bool,
 }
 
 /// A node's end of a cable to another node.
@@ -41,6 +46,7 @@ pub(crate) struct DirectCable {
 pub(crate) struct LinkedSwitch {
     pub switch: Switch<Pipeline>,
     pub links: Vec<Box<dyn Link>>,
+    pub arrivals: Arrivals,
     /// The port that leads to the parent switch, if there is one.
     pub up: Option<PortId>,
     /// From this length on, an egress queue keeps further packets waiting on their links.
@@ -112,8 +118,10 @@ impl LinkedNode {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
+        self.has_more = true;
         for _ in 0..BURST {
             let Some(packet) = self.link.receive(now) else {
+                self.has_more = false;
                 break;
             };
             moved += work(&packet);
@@ -140,22 +148,28 @@ impl LinkedNode {
         if self.direct.iter_mut().flatten().any(blocks) {
             return moved;
         }
+        moved + self.transmit(now)
+    }
+
+    /// Sends what the NIC has to send, as far as the links take it.
+    fn transmit(&mut self, now: Instant) -> u32 {
+        if !self.nic.wants_to_send() {
+            return 0;
+        }
+        let mut moved = 0;
         self.link.cork();
-        let mut room = BURST;
-        while room > 0 {
-            // Reading the free capacity touches the other end's cache line, so it is done once a
-            // burst.
-            if room == BURST {
-                room = self.link.free().min(BURST - 1);
-                if room == 0 {
-                    break;
-                }
+        // Reading the free capacity touches the other end's cache line, so it is done once a burst.
+        let mut free = self.link.free().min(BURST);
+        loop {
+            if free == 0 {
+                self.has_more = true;
+                break;
             }
             let Some(packet) = self.nic.poll_transmit(now) else {
                 break;
             };
             moved += work(&packet);
-            room -= 1;
+            free -= 1;
             match self.direct_cable(self.nic.cable()) {
                 Some(cable) => {
                     cable.send(now, packet);
@@ -262,18 +276,30 @@ impl LinkedSwitch {
             self.switch.handle_timeout(now);
             moved += 1;
         }
-        let ports = self.links.len();
-        for port in 0..ports {
+        self.arrivals.collect();
+        moved += self.flush(now);
+        let mut from = 0;
+        while let Some(port) = self.arrivals.next(from, self.links.len()) {
+            from = port + 1;
             if !self.is_blocked(now, PortId(port as u16)) {
-                for _ in 0..BURST {
-                    let Some(packet) = self.links[port].receive(now) else {
-                        break;
-                    };
-                    moved += work(&packet);
-                    self.switch.handle_packet(now, PortId(port as u16), packet);
-                }
+                moved += self.receive(now, port);
+                moved += self.flush(now);
             }
-            moved += self.flush(now);
+        }
+        self.arrivals.finish(self.switch.queued() > 0);
+        moved
+    }
+
+    /// Takes what has arrived at a port.
+    fn receive(&mut self, now: Instant, port: usize) -> u32 {
+        let mut moved = 0;
+        for _ in 0..BURST {
+            let Some(packet) = self.links[port].receive(now) else {
+                self.arrivals.emptied(port);
+                break;
+            };
+            moved += work(&packet);
+            self.switch.handle_packet(now, PortId(port as u16), packet);
         }
         moved
     }
@@ -299,18 +325,14 @@ impl LinkedSwitch {
     }
 
     fn flush(&mut self, now: Instant) -> u32 {
-        let mut moved = 0;
-        for (port, link) in self.links.iter_mut().enumerate() {
-            if self.switch.queued() == 0 {
+        let (mut moved, mut from) = (0, PortId(0));
+        while let Some(port) = self.switch.next_queued(from) {
+            from = PortId(port.0 + 1);
+            let Some(link) = self.links.get_mut(usize::from(port.0)) else {
                 break;
-            }
-            let port = PortId(port as u16);
-            let waiting = self.switch.egress_len(port);
-            if waiting == 0 {
-                continue;
-            }
+            };
             link.cork();
-            for _ in 0..waiting.min(link.free()) {
+            for _ in 0..self.switch.egress_len(port).min(link.free()) {
                 let Some(packet) = self.switch.poll_transmit(port) else {
                     break;
                 };

@@ -1,7 +1,7 @@
 //! The surroundings of the pipeline: ports, egress queues, recirculation, timers, digests, taps.
 
 use crate::counters::{Counters, DropReason};
-use rackweave_base::{Duration, Instant, Packet, PortId, Timers};
+use rackweave_base::{BitSet, Duration, Instant, Packet, PortId, Timers};
 use std::collections::VecDeque;
 
 /// The direction in which a packet crosses a port.
@@ -60,6 +60,8 @@ pub(crate) struct Fabric<T, D> {
     pub(crate) ports: Vec<VecDeque<Packet>>,
     /// Number of packets in all of them.
     queued: usize,
+    /// Those that are not empty.
+    pub(crate) occupied: BitSet,
     pub(crate) groups: Vec<Vec<(PortId, u16)>>,
     pub(crate) recirculation: VecDeque<(Instant, T)>,
     pub(crate) timers: Timers,
@@ -75,6 +77,7 @@ impl<T, D> Fabric<T, D> {
             config,
             ports: (0..config.ports).map(|_| queue()).collect(),
             queued: 0,
+            occupied: BitSet::new(usize::from(config.ports)),
             groups: Vec::new(),
             recirculation: VecDeque::with_capacity(config.recirculation_tasks),
             timers: Timers::new(generator_keys),
@@ -99,12 +102,17 @@ impl<T, D> Fabric<T, D> {
             tap.packet(now, port, Direction::Egress, &packet, None);
         }
         self.ports[usize::from(port.0)].push_back(packet);
+        self.occupied.insert(usize::from(port.0));
         self.queued += 1;
     }
 
     #[inline]
     pub(crate) fn poll_transmit(&mut self, port: PortId) -> Option<Packet> {
-        let packet = self.ports.get_mut(usize::from(port.0))?.pop_front()?;
+        let queue = self.ports.get_mut(usize::from(port.0))?;
+        let packet = queue.pop_front()?;
+        if queue.is_empty() {
+            self.occupied.remove(usize::from(port.0));
+        }
         self.queued -= 1;
         Some(packet)
     }

@@ -152,6 +152,13 @@ impl<P: Program> Switch<P> {
         self.fabric.queued()
     }
 
+    /// The first port from `from` on whose egress queue is not empty.
+    #[inline]
+    pub fn next_queued(&self, from: PortId) -> Option<PortId> {
+        let port = self.fabric.occupied.next(usize::from(from.0))?;
+        Some(PortId(port as u16))
+    }
+
     /// How many ports there are.
     pub fn ports(&self) -> u16 {
         self.fabric.config.ports

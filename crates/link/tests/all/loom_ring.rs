@@ -4,6 +4,7 @@
 
 use loom::alloc::Track;
 use loom::thread;
+use rackweave_link::Doorbells;
 use rackweave_link::ring::{Consumer, Producer, ring};
 
 fn push<T>(producer: &mut Producer<T>, item: T) {
@@ -226,4 +227,32 @@ mod between_processes {
         pass(1, 2, Some(3));
         pass(2, 3, Some(2));
     }
+}
+
+#[test]
+fn what_a_doorbell_announces_is_found_or_it_still_rings() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = ring(2);
+        let doorbells = Doorbells::new(1);
+        let doorbell = doorbells.doorbell(0);
+        let thread = thread::spawn(move || {
+            for item in 0..2 {
+                push(&mut producer, item);
+                doorbell.ring();
+            }
+        });
+        let mut found = 0;
+        for _ in 0..2 {
+            if doorbells.any() {
+                doorbells.take(0);
+                found += core::iter::from_fn(|| consumer.pop()).count();
+            }
+        }
+        thread.join().unwrap();
+        if found < 2 {
+            assert!(doorbells.any(), "a ring was lost");
+            found += core::iter::from_fn(|| consumer.pop()).count();
+        }
+        assert_eq!(found, 2);
+    });
 }

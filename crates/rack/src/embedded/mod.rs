@@ -270,7 +270,7 @@ impl Progress for EmbeddedNode {
     fn relax(&self, idle_rounds: u32) {
         // The threads that other nodes were left to may be asleep, or be this thread.
         if idle_rounds < ROUNDS_LEFT || !self.shared.drive() {
-            self.shared.relax(idle_rounds);
+            self.shared.rest(Some(self.node), idle_rounds);
         }
     }
 

@@ -6,20 +6,23 @@
 //! is not: its holder is driving that machine. The controller takes one lock at a time; no thread
 //! holds two machines.
 
+mod agenda;
 mod drive;
+mod waiting;
 
 use super::tasks::Tasks;
-use crate::awake::{Credit, LockedMachine, try_lock};
+use crate::awake::{LockedMachine, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
 use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
-use core::sync::atomic::{AtomicBool, AtomicUsize};
+use agenda::Agenda;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, Site, TargetReply, TargetRequest, Topology,
 };
-use rackweave_link::{Fault, Link, in_process};
+use rackweave_link::{Doorbell, Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
@@ -27,6 +30,7 @@ use rackweave_target::{Target, TargetError};
 use rackweave_verbs::Verbs;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
+use waiting::Waiting;
 
 pub(crate) struct Shared {
     epoch: std::time::Instant,
@@ -38,6 +42,7 @@ pub(crate) struct Shared {
     nodes: Vec<LockedMachine<LinkedNode>>,
     addresses: Vec<(NodeId, NodeAddress)>,
     switches: LockedMachine<LinkedSwitches>,
+    agenda: Agenda,
     controller: Mutex<Controller>,
     /// The regions that the controller has made.
     pub regions: LocalRegions,
@@ -46,9 +51,14 @@ pub(crate) struct Shared {
     /// Set when a channel to the page directory requests a new connection.
     page_alarm: Arc<AtomicBool>,
     pub(super) stop: AtomicBool,
-    credit: Credit,
+    waiting: Waiting,
+    /// When a waiting thread last drove, in nanoseconds.
+    driven: AtomicU64,
+    /// The driver threads, and how many of them sleep until they are woken, or nap.
+    drivers: Mutex<Vec<Thread>>,
+    has_drivers: AtomicBool,
     sleeping: AtomicUsize,
-    sleepers: Mutex<Vec<Thread>>,
+    napping: AtomicUsize,
     pub(super) tasks: Tasks,
 }
 
@@ -56,25 +66,30 @@ impl Shared {
     pub fn new(config: &RackConfig, mut parts: Parts) -> Result<Self, RackError> {
         let topology = parts.topology;
         let mut nodes = Vec::new();
+        let agenda = Agenda::new(config.node.len(), &topology);
         let mut links = Links::new(&topology);
         for (at, nic) in parts.nics.into_iter().enumerate() {
             let mut rng = |end: &str| parts.rng.fork(&format!("link {at} {end}"));
             let rngs = [rng("node"), rng("switch")];
             let faults = config.faults_of(NodeId(at as u16));
-            let [link, far] = link(config, faults, rngs, &parts.memory)?;
-            links.plug(build::place_of(&topology, NodeId(at as u16)), far);
+            let place = build::place_of(&topology, NodeId(at as u16));
+            let bells = [agenda.of_port(place), agenda.of_node(at)];
+            let [link, far] = link(config, faults, (rngs, bells), &parts.memory)?;
+            links.plug(place, far);
             nodes.push(LockedMachine::new(LinkedNode {
                 direct: Vec::new(),
                 nic,
                 link,
                 target: None,
                 dead: false,
+                has_more: false,
             }));
         }
         for (at, cable) in topology.cables().enumerate() {
             let mut rng = |end: &str| parts.rng.fork(&format!("cable {at} {end}"));
             let rngs = [rng("upper"), rng("lower")];
-            let [upper, lower] = link(config, config.faults, rngs, &parts.memory)?;
+            let bells = [cable.lower, cable.upper].map(|place| agenda.of_port(place));
+            let [upper, lower] = link(config, config.faults, (rngs, bells), &parts.memory)?;
             links.plug(cable.upper, upper);
             links.plug(cable.lower, lower);
         }
@@ -84,6 +99,7 @@ impl Shared {
             switch,
             stuck_since: Default::default(),
             ran: Instant::ZERO,
+            arrivals: agenda.arrivals(at),
             links,
             up: topology.up(at),
             egress_high,
@@ -99,13 +115,17 @@ impl Shared {
             topology,
             nodes,
             switches,
+            agenda,
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
             page_alarm: Arc::default(),
             stop: AtomicBool::new(false),
-            credit: Credit::default(),
+            waiting: Waiting::new(config.node.len()),
+            driven: AtomicU64::new(0),
+            drivers: Mutex::new(Vec::new()),
+            has_drivers: AtomicBool::new(false),
             sleeping: AtomicUsize::new(0),
-            sleepers: Mutex::new(Vec::new()),
+            napping: AtomicUsize::new(0),
             tasks: Tasks::default(),
         })
     }
@@ -141,36 +161,41 @@ impl Shared {
     }
 
     pub fn with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> R {
-        let place = &self.nodes[node];
-        Self::act_on(place, place.lock(), act)
+        self.act_on(node, self.nodes[node].lock(), |linked| act(&mut linked.nic))
     }
 
     /// The same, unless another thread has the NIC.
     pub fn try_with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
-        let place = &self.nodes[node];
-        let linked = place.try_lock()?;
-        Some(Self::act_on(place, linked, act))
+        let linked = self.nodes[node].try_lock()?;
+        Some(self.act_on(node, linked, |linked| act(&mut linked.nic)))
     }
 
+    /// Calls `act` with a node, and puts what follows from it on the agenda.
     fn act_on<R>(
-        place: &LockedMachine<LinkedNode>,
+        &self,
+        node: usize,
         mut linked: MutexGuard<'_, LinkedNode>,
-        act: impl FnOnce(&mut Nic) -> R,
+        act: impl FnOnce(&mut LinkedNode) -> R,
     ) -> R {
-        let result = act(&mut linked.nic);
-        place.note_deadline(linked.deadline());
+        let result = act(&mut linked);
+        if linked.nic.wants_to_send() || linked.target.is_some() {
+            self.agenda.ring_node(node);
+        }
+        self.agenda
+            .note_deadline(&self.nodes[node], linked.deadline());
         result
     }
 
     fn act_on_node(&self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        let Some(place) = self.nodes.get(usize::from(node.0)) else {
+        let at = usize::from(node.0);
+        let Some(place) = self.nodes.get(at) else {
             return false;
         };
-        let mut linked = place.lock();
+        let linked = place.lock();
         if linked.dead {
             return false;
         }
-        act(&mut linked.nic);
+        self.act_on(at, linked, |linked| act(&mut linked.nic));
         true
     }
 
@@ -187,7 +212,9 @@ impl Shared {
     ) -> Option<R> {
         let mut linked_switches = self.switches.lock();
         let result = act(&mut linked_switches.0.get_mut(at)?.switch);
-        self.switches.note_deadline(linked_switches.deadline());
+        self.agenda.ring_switch(at);
+        self.agenda
+            .note_deadline(&self.switches, linked_switches.deadline());
         Some(result)
     }
 
@@ -201,13 +228,13 @@ impl Shared {
         node: usize,
         make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
     ) -> Result<(), TargetError> {
-        let mut linked = self.nodes[node].lock();
-        if let Some(target) = linked.target.take() {
-            target.destroy(&mut linked.nic);
-        }
-        let target = make(&mut linked.nic)?;
-        linked.target = Some(target);
-        Ok(())
+        self.act_on(node, self.nodes[node].lock(), |linked| {
+            if let Some(target) = linked.target.take() {
+                target.destroy(&mut linked.nic);
+            }
+            linked.target = Some(make(&mut linked.nic)?);
+            Ok(())
+        })
     }
 
     pub fn is_alive(&self, node: usize) -> bool {
@@ -267,14 +294,18 @@ impl Links {
     }
 }
 
-/// The two ends of a link, with these faults where each sends.
+/// The two ends of a link, with these faults where each sends. Each rings the doorbell of the other
+/// end's machine: the first end the first of `doorbells`.
 fn link(
     config: &RackConfig,
     faults: FaultSection,
-    rngs: [Rng; 2],
+    (rngs, doorbells): ([Rng; 2], [Doorbell; 2]),
     memory: &Memory,
 ) -> Result<[Box<dyn Link>; 2], RackError> {
-    let (near, far) = in_process::pair(config.link.packets as usize);
+    let (mut near, mut far) = in_process::pair(config.link.packets as usize);
+    let [to_far, to_near] = doorbells;
+    near.set_doorbell(to_far);
+    far.set_doorbell(to_near);
     if !faults.any() {
         return Ok([Box::new(near), Box::new(far)]);
     }
@@ -326,14 +357,11 @@ impl Site for &Shared {
         node: NodeId,
         request: TargetRequest,
     ) -> Option<Result<TargetReply, TargetError>> {
-        let place = self.nodes.get(usize::from(node.0))?;
-        let mut linked = place.lock();
-        let LinkedNode {
-            nic, target, dead, ..
-        } = &mut *linked;
-        match target {
-            Some(target) if !*dead => Some(request.answer(target, nic)),
+        let at = usize::from(node.0);
+        let linked = self.nodes.get(at)?.lock();
+        self.act_on(at, linked, |linked| match &mut linked.target {
+            Some(target) if !linked.dead => Some(request.answer(target, &mut linked.nic)),
             _ => None,
-        }
+        })
     }
 }

@@ -3,7 +3,6 @@
 use super::shared::Shared;
 use crate::build::RackError;
 use core::sync::atomic::Ordering;
-use rackweave_verbs::Progress;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -17,10 +16,10 @@ impl Drivers {
             let shared_here = shared.clone();
             let started = Builder::new()
                 .name(format!("rackweave-{at}"))
-                .spawn(move || run(&shared_here, at));
+                .spawn(move || shared_here.run_driver(at));
             match started {
                 Ok(handle) => {
-                    shared.register_sleeper(handle.thread().clone());
+                    shared.register_driver(handle.thread().clone());
                     drivers.0.push(handle);
                 }
                 Err(error) => {
@@ -42,15 +41,6 @@ impl Drivers {
             handle.thread().unpark();
             // A panic of a driver thread has been printed already.
             let _ = handle.join();
-        }
-    }
-}
-
-fn run(shared: &Shared, index: u32) {
-    while !shared.stop.load(Ordering::Relaxed) {
-        if !shared.drive() {
-            shared.driver_rest(index);
-            shared.tasks.wake();
         }
     }
 }

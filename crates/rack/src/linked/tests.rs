@@ -19,6 +19,7 @@ fn blocks_after(runs: impl IntoIterator<Item = u64>) -> bool {
     let mut linked = LinkedSwitch {
         switch: parts.switches.remove(0),
         links: vec![Box::new(link)],
+        arrivals: Arrivals::Anywhere,
         up: None,
         // Every queue is at its limit.
         egress_high: 0,
@@ -84,6 +85,7 @@ impl Cabled {
             direct: Vec::new(),
             target: None,
             dead: false,
+            has_more: false,
         };
         let cable = DirectCable::new(NodeId(1), Box::new(direct));
         node.connect_directly(cable, address.ip);

@@ -2,10 +2,10 @@
 //! threads wait.
 
 use super::Shared;
+use super::waiting::Rest;
 use crate::awake::{LockedMachine, NEVER, span, try_lock};
-use crate::linked::LinkedNode;
 use core::sync::atomic::Ordering;
-use rackweave_base::Instant;
+use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Progress;
 use std::thread::Thread;
 use std::time::Duration as Time;
@@ -13,18 +13,43 @@ use std::time::Duration as Time;
 /// The work from which a node counts as busy in one burst: about so many KiB.
 const MUCH: u32 = 64;
 
+/// A driver thread takes what it finds at each of so many looks, with so many pauses of the core
+/// between two: about two microseconds. Others have not taken it in this time.
+const LOOKS: u32 = 3;
+const SPINS: u32 = 32;
+
+/// How long a driver thread stays awake after it has found something to do.
+const STAYS: Duration = Duration::from_micros(100);
+
+/// While another thread has driven within this time, a driver thread does not expect to be needed
+/// for a small amount of work; it looks again after this time.
+const LEFT: Duration = Duration::from_millis(1);
+const LEFT_NAP: Time = Time::from_millis(1);
+
+/// Maximum steps of one call: so many that a request and its response arrive.
+const STEPS: u32 = 8;
+
 impl Shared {
-    /// Wakes sleeping driver threads.
+    /// Wakes a thread that drives what was posted, if all sleep that would.
+    #[inline]
     pub fn kick(&self) {
         if self.sleeping.load(Ordering::SeqCst) > 0 {
-            for thread in self.sleepers.lock().expect("no holder panics").iter() {
-                thread.unpark();
-            }
+            self.wake_drivers();
+        } else if self.waiting.any_asleep() && !self.has_drivers.load(Ordering::Relaxed) {
+            self.waiting.wake_some();
         }
     }
 
-    pub fn register_sleeper(&self, thread: Thread) {
-        self.sleepers.lock().expect("no holder panics").push(thread);
+    #[cold]
+    fn wake_drivers(&self) {
+        for thread in self.drivers.lock().expect("no holder panics").iter() {
+            thread.unpark();
+        }
+    }
+
+    pub fn register_driver(&self, thread: Thread) {
+        self.has_drivers.store(true, Ordering::Relaxed);
+        self.drivers.lock().expect("no holder panics").push(thread);
     }
 
     /// The time until something is due, at most `limit`.
@@ -34,15 +59,51 @@ impl Shared {
         span(next, self.time(), limit)
     }
 
+    /// Drives the rack on a thread of its own, until it stops.
+    ///
+    /// Waiting threads drive the rack themselves, and a machine that changes threads costs more
+    /// than it gains, unless there is much to do. So this thread takes what nobody has taken for a
+    /// while, and what comes while nobody waits.
+    pub fn run_driver(&self, index: u32) {
+        let mut late = self.agenda.late();
+        let mut helped = Instant::ZERO;
+        while !self.stop.load(Ordering::Relaxed) {
+            let is_late = (0..LOOKS).all(|look| {
+                if look > 0 {
+                    (0..SPINS).for_each(|_| core::hint::spin_loop());
+                }
+                late.look(&self.agenda, look == 0)
+            });
+            let now = self.time();
+            if is_late || self.agenda.is_due(now) {
+                if self.drive_those(now, |_| true) > 0 {
+                    helped = now;
+                    self.tasks.wake();
+                    continue;
+                }
+                std::thread::yield_now();
+            }
+            if now.since(helped) > STAYS {
+                self.driver_rest(index, now);
+                self.tasks.wake();
+            }
+        }
+    }
+
     /// Called by a driver thread that has nothing to do. Only the first one watches the timers of
     /// an idle rack; it wakes the others when there is work for them.
-    pub fn driver_rest(&self, index: u32) {
-        if self.credit.stay_awake() {
+    fn driver_rest(&self, index: u32, now: Instant) {
+        let driven = Instant::from_nanos(self.driven.load(Ordering::Relaxed));
+        if now.since(driven) < LEFT {
+            // The threads that drive say so if they have need of another one.
+            self.napping.fetch_add(1, Ordering::SeqCst);
+            std::thread::park_timeout(LEFT_NAP);
+            self.napping.fetch_sub(1, Ordering::SeqCst);
             return;
         }
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         // Work posted before the poster saw the count is found by this round.
-        if !self.drive() && !self.stop.load(Ordering::SeqCst) {
+        if self.drive_those(now, |_| true) == 0 && !self.stop.load(Ordering::SeqCst) {
             // A waiting task may have a timer of its own, which is unknown here.
             let limit = Time::from_millis(if self.tasks.wait() { 1 } else { 50 });
             let span = if index == 0 {
@@ -55,61 +116,89 @@ impl Shared {
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Waits for something to happen at a node, or anywhere.
+    pub fn rest(&self, node: Option<usize>, idle_rounds: u32) {
+        let place = node.unwrap_or_else(|| self.waiting.anywhere());
+        if let Rest::Sleep(nap, events) = self.waiting.rest(place, idle_rounds, self.time()) {
+            self.waiting.sleep(place, events, || {
+                (!self.drive()).then(|| self.idle_span(nap))
+            });
+        }
+    }
+
     /// Drives the rack a little on behalf of a node: other nodes whose own threads move much are
     /// left to them. Returns true if anything happened.
     pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
+        self.driven.store(now.as_nanos(), Ordering::Relaxed);
         self.nodes[node].attend(now);
-        let moved = self.drive_those(now, |at, place| at == node || !place.is_attended(now));
-        if (1..MUCH).contains(&moved) {
-            // The switch's replies are received at once. If much is moving, later rounds do it
-            // anyway.
-            self.run_node(now, &self.nodes[node]);
-        }
-        moved > 0
+        self.drive_those(now, |at| at == node || !self.nodes[at].is_attended(now)) > 0
     }
 
-    /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
-    fn run_node(&self, now: Instant, place: &LockedMachine<LinkedNode>) -> u32 {
-        let Some(mut linked) = place.try_lock() else {
-            return 0;
-        };
-        let moved = linked.run(now);
-        if moved >= MUCH {
-            place.note_busy(now);
+    /// Runs the machines that have something to do, and then those for which they had something.
+    /// Returns the work done.
+    fn drive_those(&self, now: Instant, which: impl Fn(usize) -> bool) -> u32 {
+        if self.agenda.is_due(now) {
+            self.agenda.ring_due(now, &self.nodes, &self.switches);
         }
-        place.note_deadline(linked.deadline());
-        moved
-    }
-
-    fn drive_those(
-        &self,
-        now: Instant,
-        which: impl Fn(usize, &LockedMachine<LinkedNode>) -> bool,
-    ) -> u32 {
         let mut moved = 0;
-        for (at, place) in self.nodes.iter().enumerate() {
-            if !which(at, place) {
-                continue;
+        for _ in 0..STEPS {
+            let mut work = 0;
+            for node in self.agenda.nodes().filter(|&node| which(node)) {
+                work += self.run_node(now, node);
             }
-            moved += self.run_node(now, place);
-        }
-        if let Some(mut linked_switches) = self.switches.try_lock() {
-            moved += linked_switches.run(now);
-            self.switches.note_deadline(linked_switches.deadline());
-            // Only switch 0 has lanes, and so reports.
-            if linked_switches.0[0].switch.has_digest() {
-                self.news.store(true, Ordering::Relaxed);
+            if self.agenda.has_switches() {
+                work += self.run_switches(now);
+            }
+            moved += work;
+            if work == 0 || moved >= MUCH {
+                break;
             }
         }
         if self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed) {
             self.tell_controller();
         }
         if moved > 0 {
+            self.waiting.note(self.waiting.anywhere());
             self.tasks.wake();
-            if self.credit.earn(moved) {
-                self.kick();
+            if moved >= MUCH && self.napping.load(Ordering::Relaxed) > 0 {
+                self.wake_drivers();
             }
+        }
+        moved
+    }
+
+    /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
+    fn run_node(&self, now: Instant, node: usize) -> u32 {
+        let place = &self.nodes[node];
+        let Some(mut linked) = place.try_lock() else {
+            return 0;
+        };
+        self.agenda.take_node(node);
+        let moved = linked.run(now);
+        if linked.has_more {
+            self.agenda.ring_node(node);
+        }
+        if moved > 0 {
+            self.waiting.note(node);
+        }
+        if moved >= MUCH {
+            place.note_busy(now);
+        }
+        self.agenda.note_deadline(place, linked.deadline());
+        moved
+    }
+
+    /// Runs the switches, unless another thread is driving them. Returns the work done.
+    fn run_switches(&self, now: Instant) -> u32 {
+        let Some(mut linked) = self.switches.try_lock() else {
+            return 0;
+        };
+        let moved = linked.run(now);
+        self.agenda.note_deadline(&self.switches, linked.deadline());
+        // Only switch 0 has lanes, and so reports.
+        if linked.0[0].switch.has_digest() {
+            self.news.store(true, Ordering::Relaxed);
         }
         moved
     }
@@ -127,12 +216,12 @@ impl Shared {
 
 impl Progress for Shared {
     fn drive(&self) -> bool {
-        self.drive_those(self.time(), |_, _| true) > 0
+        let now = self.time();
+        self.driven.store(now.as_nanos(), Ordering::Relaxed);
+        self.drive_those(now, |_| true) > 0
     }
 
     fn relax(&self, idle_rounds: u32) {
-        if let Some(nap) = self.credit.relax(idle_rounds) {
-            std::thread::sleep(self.idle_span(nap));
-        }
+        self.rest(None, idle_rounds);
     }
 }

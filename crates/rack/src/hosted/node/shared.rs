@@ -194,6 +194,7 @@ impl NodeCore {
                     nic: nic(),
                     link,
                     dead: false,
+                    has_more: false,
                 });
             }
         });

@@ -7,6 +7,7 @@ use crate::hosted::HostedError;
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedSwitch;
+use crate::linked::arrivals::Arrivals;
 use rackweave_base::{Instant, PortId};
 use rackweave_link::Link;
 use rackweave_programs::Pipeline;
@@ -51,6 +52,7 @@ impl LinkedSwitch {
         Self {
             switch,
             links: links.collect(),
+            arrivals: Arrivals::Anywhere,
             up: None,
             egress_high: config.switch.egress_packets as usize / 2,
             stuck_since: Default::default(),

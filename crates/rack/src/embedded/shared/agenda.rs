@@ -1,0 +1,145 @@
+//! Which machines of an embedded rack have something to do: those whose doorbells ring, and those
+//! whose time has come.
+
+use crate::awake::{LockedMachine, NEVER};
+use crate::linked::arrivals::Arrivals;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_base::{Instant, PortId};
+use rackweave_controller::Topology;
+use rackweave_link::{Doorbell, Doorbells};
+
+pub(super) struct Agenda {
+    nodes: Doorbells,
+    /// By switch: a doorbell for each port, and one for the switch.
+    switches: Vec<(Doorbells, usize)>,
+    /// No machine is due earlier, in nanoseconds.
+    due: AtomicU64,
+}
+
+/// Doorbells that have rung all the time since a first look.
+pub(super) struct Late(Vec<u64>);
+
+impl Agenda {
+    pub fn new(nodes: usize, topology: &Topology) -> Self {
+        let switch = |at| {
+            let ports = usize::from(topology.ports(at));
+            (Doorbells::new(ports + 1), ports)
+        };
+        Self {
+            nodes: Doorbells::new(nodes),
+            switches: (0..topology.switches()).map(switch).collect(),
+            due: AtomicU64::new(NEVER),
+        }
+    }
+
+    pub fn of_node(&self, node: usize) -> Doorbell {
+        self.nodes.doorbell(node)
+    }
+
+    /// That of a port of a switch.
+    pub fn of_port(&self, (switch, port): (usize, PortId)) -> Doorbell {
+        self.switches[switch].0.doorbell(usize::from(port.0))
+    }
+
+    pub fn arrivals(&self, switch: usize) -> Arrivals {
+        let (doorbells, ports) = &self.switches[switch];
+        Arrivals::rung(doorbells, *ports)
+    }
+
+    #[inline]
+    pub fn ring_node(&self, node: usize) {
+        self.nodes.ring(node);
+    }
+
+    /// Records that a node is about to run.
+    #[inline]
+    pub fn take_node(&self, node: usize) {
+        self.nodes.take(node);
+    }
+
+    pub fn ring_switch(&self, switch: usize) {
+        let (doorbells, ports) = &self.switches[switch];
+        doorbells.ring(*ports);
+    }
+
+    /// The nodes that have something to do.
+    #[inline]
+    pub fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.nodes.rung()
+    }
+
+    /// Whether a switch has something to do.
+    #[inline]
+    pub fn has_switches(&self) -> bool {
+        self.switches.iter().any(|(doorbells, _)| doorbells.any())
+    }
+
+    /// For looks at doorbells that nobody takes.
+    pub fn late(&self) -> Late {
+        Late(self.words().collect())
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let switches = self
+            .switches
+            .iter()
+            .flat_map(|(doorbells, _)| doorbells.words());
+        self.nodes.words().chain(switches)
+    }
+
+    /// Records when a machine, which the caller has locked, is due.
+    #[inline]
+    pub fn note_deadline<S>(&self, machine: &LockedMachine<S>, deadline: Option<Instant>) {
+        // A time that was recorded before is known here, too.
+        if machine.note_deadline(deadline) && machine.deadline() != NEVER {
+            self.due.fetch_min(machine.deadline(), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a machine may be due.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.due.load(Ordering::Relaxed) <= now.as_nanos()
+    }
+
+    /// Rings for the machines that are due.
+    #[cold]
+    pub fn ring_due<N, S>(
+        &self,
+        now: Instant,
+        nodes: &[LockedMachine<N>],
+        switches: &LockedMachine<S>,
+    ) {
+        // Times that are recorded from here on lower it again; earlier ones are seen below.
+        self.due.swap(NEVER, Ordering::AcqRel);
+        let mut next = NEVER;
+        let mut look = |deadline: u64, ring: &dyn Fn()| {
+            if deadline <= now.as_nanos() {
+                ring();
+            }
+            next = next.min(deadline);
+        };
+        for (at, node) in nodes.iter().enumerate() {
+            look(node.deadline(), &|| self.ring_node(at));
+        }
+        // At any of their ports a link may have delayed a packet.
+        look(switches.deadline(), &|| {
+            for (doorbells, ports) in &self.switches {
+                (0..=*ports).for_each(|port| doorbells.ring(port));
+            }
+        });
+        self.due.fetch_min(next, Ordering::AcqRel);
+    }
+}
+
+impl Late {
+    /// Looks once more, or for the first time. Whether any has rung at each look.
+    pub fn look(&mut self, agenda: &Agenda, is_first: bool) -> bool {
+        let mut any = 0;
+        for (late, now) in self.0.iter_mut().zip(agenda.words()) {
+            *late = if is_first { now } else { *late & now };
+            any |= *late;
+        }
+        any != 0
+    }
+}
