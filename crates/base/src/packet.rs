@@ -56,6 +56,7 @@ impl Packet {
     ///
     /// # Panics
     /// If there are more than [`HEADER_MAX`] header bytes.
+    #[inline]
     pub fn new(header: &[u8], payload: Payload) -> Self {
         let mut packet = Self::with_payload(payload);
         packet.set_header(header);
@@ -63,17 +64,23 @@ impl Packet {
     }
 
     /// A packet whose header is yet to be written.
+    #[inline]
     pub fn with_payload(payload: Payload) -> Self {
         let mut packet = Self(Slot::take());
-        packet.payload = payload;
+        packet.payload.replace(payload);
         packet
     }
 }
 
 impl Clone for Packet {
+    #[inline]
     fn clone(&self) -> Self {
-        let mut packet = Self::new(self.header(), self.payload.clone());
-        packet.set_pad(self.pad());
+        let mut packet = Self::with_payload(self.payload.clone());
+        // Whole areas, whatever counts of them: copies of a fixed length take a few instructions.
+        packet.header = self.header;
+        packet.header_len = self.header_len;
+        packet.pad = self.pad;
+        packet.pad_len = self.pad_len;
         packet.check = self.check;
         packet.fragment_len = self.fragment_len;
         packet
@@ -117,11 +124,12 @@ impl Parts {
     }
 
     /// Makes them empty, and frees the payload. Bytes that count for nothing stay.
+    #[inline]
     fn clear(&mut self) {
         self.header_len = 0;
         self.pad_len = 0;
         self.check = None;
-        self.payload = Payload::Empty;
+        self.payload.replace(Payload::Empty);
         self.fragment_len = 0;
     }
 
@@ -154,11 +162,13 @@ impl Parts {
     }
 
     /// The header bytes, from the Ethernet header to the last byte before the payload.
+    #[inline]
     pub fn header(&self) -> &[u8] {
         &self.header[..self.header_len as usize]
     }
 
     /// The header bytes, mutable in place.
+    #[inline]
     pub fn header_mut(&mut self) -> &mut [u8] {
         &mut self.header[..self.header_len as usize]
     }
@@ -167,6 +177,7 @@ impl Parts {
     ///
     /// # Panics
     /// If there are more than [`HEADER_MAX`].
+    #[inline]
     pub fn set_header(&mut self, header: &[u8]) {
         self.header[..header.len()].copy_from_slice(header);
         self.header_len = header.len() as u8;
@@ -174,6 +185,7 @@ impl Parts {
 
     /// Lets `emit` write the header into the whole header area and keeps the number of bytes that
     /// it returns.
+    #[inline]
     pub fn emit_header(&mut self, emit: impl FnOnce(&mut [u8; HEADER_MAX]) -> usize) {
         let len = emit(&mut self.header);
         assert!(len <= HEADER_MAX);
@@ -181,6 +193,7 @@ impl Parts {
     }
 
     /// The pad bytes between payload and check value, at most three.
+    #[inline]
     pub fn pad(&self) -> &[u8] {
         &self.pad[..self.pad_len as usize]
     }
@@ -189,6 +202,7 @@ impl Parts {
     ///
     /// # Panics
     /// If there are more than three.
+    #[inline]
     pub fn set_pad(&mut self, pad: &[u8]) {
         self.pad[..pad.len()].copy_from_slice(pad);
         self.pad_len = pad.len() as u8;
@@ -196,6 +210,7 @@ impl Parts {
 
     /// Bytes on the wire as Ethernet counts them, without preamble and frame check sequence. A
     /// check value is counted whether the packet has it or it is omitted by agreement.
+    #[inline]
     pub fn wire_len(&self) -> usize {
         self.header_len as usize + self.payload.len() + self.pad_len as usize + 4
     }

@@ -30,6 +30,7 @@ pub struct InlineBytes {
 
 impl InlineBytes {
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
@@ -40,6 +41,7 @@ impl Payload {
     ///
     /// # Panics
     /// If there are more bytes than that.
+    #[inline]
     pub fn inline(bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;
@@ -66,7 +68,18 @@ impl Payload {
         })
     }
 
+    /// Replaces this payload. Only that of a pool has anything to free, so the others are not asked.
+    #[inline]
+    pub(super) fn replace(&mut self, by: Self) {
+        let before = core::mem::replace(self, by);
+        match before {
+            Self::Pooled(buffer) => drop(buffer),
+            Self::Empty | Self::Inline(_) | Self::Region(_) => core::mem::forget(before),
+        }
+    }
+
     /// The number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Self::Empty => 0,
@@ -101,6 +114,7 @@ impl Payload {
 
     /// The first eight bytes as a little-endian number, or `None` if there are fewer or they are in
     /// a block that no longer exists.
+    #[inline]
     pub fn first_word(&self, memory: &Memory) -> Option<u64> {
         let mut bytes = [0; 8];
         match self {
@@ -127,6 +141,7 @@ impl Payload {
     }
 
     /// The bytes, if they are in this packet or a buffer: `None` for references into a region.
+    #[inline]
     pub fn as_slice(&self) -> Option<&[u8]> {
         match self {
             Self::Empty => Some(&[]),
