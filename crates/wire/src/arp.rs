@@ -116,7 +116,7 @@ const _: () = assert!(size_of::<Layout>() == LEN);
 /// bytes.
 #[inline]
 pub fn is_arp(bytes: &[u8]) -> bool {
-    ethernet::parse(bytes).is_some_and(|view| view.ethertype == ETHERTYPE)
+    ethernet::Raw::of(bytes).is_some_and(|raw| raw.ethertype() == ETHERTYPE)
 }
 
 impl Arp {
@@ -223,20 +223,18 @@ impl ArpFrame {
     /// # Errors
     /// If it is not a valid ARP frame.
     pub fn parse(bytes: &[u8]) -> Result<Self, ArpError> {
-        let view = ethernet::parse(bytes).ok_or(ArpError::Truncated)?;
-        if view.ethertype != ETHERTYPE {
-            return Err(ArpError::NotArp(view.ethertype));
+        let ethernet = ethernet::Raw::of(bytes).ok_or(ArpError::Truncated)?;
+        if ethernet.ethertype() != ETHERTYPE {
+            return Err(ArpError::NotArp(ethernet.ethertype()));
         }
         if bytes.len() > FRAME_MAX {
             return Err(ArpError::Oversized(bytes.len()));
         }
-        let ethernet = Ethernet {
-            target: view.target,
-            source: view.source,
-            vlan: view.vlan,
-        };
-        let arp = Arp::parse(&bytes[view.len..])?;
-        Ok(Self { ethernet, arp })
+        let arp = Arp::parse(&bytes[ethernet.len()..])?;
+        Ok(Self {
+            ethernet: ethernet.header(),
+            arp,
+        })
     }
 
     /// Parses a packet, wherever its header area ends.

@@ -2,7 +2,7 @@
 //!
 //! FECN and BECN are the two top bits of byte 4, as in RoCEv2 (annex A17.3.1.3).
 
-use crate::{Opcode, ParseError};
+use crate::{Opcode, ParseError, words};
 use core::fmt;
 use rackweave_base::{Psn, Qpn};
 use zerocopy::byteorder::network_endian::{U16, U32};
@@ -68,9 +68,9 @@ impl Bth {
         }
     }
 
-    /// Parses a header; also returns the pad count in bytes.
+    /// Checks a header; returns the opcode and the pad count in bytes.
     #[inline]
-    pub(crate) fn parse(layout: &Layout) -> Result<(Self, usize), ParseError> {
+    pub(crate) fn check(layout: &Layout) -> Result<(Opcode, usize), ParseError> {
         let version = layout.flags & 0x0f;
         if version != 0 {
             return Err(ParseError::BadVersion(version));
@@ -78,9 +78,16 @@ impl Bth {
         let Some(opcode) = Opcode::from_u8(layout.opcode) else {
             return Err(ParseError::UnknownOpcode(layout.opcode));
         };
+        Ok((opcode, usize::from(layout.flags >> 4 & 3)))
+    }
+
+    /// The contents of a header that [`Self::check`] has accepted, with the opcode that it
+    /// returned.
+    #[inline]
+    pub(crate) fn of(layout: &Layout, opcode: Opcode) -> Self {
         let congestion_and_qp = layout.congestion_and_qp.get();
         let ack_and_psn = layout.ack_and_psn.get();
-        let header = Self {
+        Self {
             opcode,
             solicited: layout.flags & 0x80 != 0,
             migrated: layout.flags & 0x40 != 0,
@@ -90,23 +97,20 @@ impl Bth {
             target_qp: Qpn(congestion_and_qp & LOW_24),
             ack_request: ack_and_psn & 1 << 31 != 0,
             psn: Psn::new(ack_and_psn),
-        };
-        Ok((header, usize::from(layout.flags >> 4 & 3)))
+        }
     }
 
-    /// The header of a packet with `pad_len` pad bytes.
+    /// The header of a packet with `pad_len` pad bytes, as [`words`].
     #[inline]
-    pub(crate) fn emit(&self, pad_len: usize) -> Layout {
+    pub(crate) fn emit(&self, pad_len: usize) -> [u32; LEN / 4] {
         let flags =
             u8::from(self.solicited) << 7 | u8::from(self.migrated) << 6 | (pad_len as u8) << 4;
         let congestion = u32::from(self.fecn) << 31 | u32::from(self.becn) << 30;
-        Layout {
-            opcode: self.opcode as u8,
-            flags,
-            pkey: U16::new(self.pkey),
-            congestion_and_qp: U32::new(congestion | (self.target_qp.0 & LOW_24)),
-            ack_and_psn: U32::new(u32::from(self.ack_request) << 31 | self.psn.get()),
-        }
+        [
+            words::pair(u16::from_be_bytes([self.opcode as u8, flags]), self.pkey),
+            (congestion | (self.target_qp.0 & LOW_24)).swap_bytes(),
+            (u32::from(self.ack_request) << 31 | self.psn.get()).swap_bytes(),
+        ]
     }
 }
 
@@ -131,11 +135,10 @@ mod tests {
     use super::*;
 
     fn check(bytes: [u8; LEN], header: Bth, pad_len: usize, display: &str) {
-        assert_eq!(
-            Bth::parse(&zerocopy::transmute!(bytes)),
-            Ok((header, pad_len))
-        );
-        assert_eq!(header.emit(pad_len).as_bytes(), bytes);
+        let layout = zerocopy::transmute!(bytes);
+        assert_eq!(Bth::check(&layout), Ok((header.opcode, pad_len)));
+        assert_eq!(Bth::of(&layout, header.opcode), header);
+        assert_eq!(words::bytes(header.emit(pad_len)).as_flattened(), bytes);
         assert_eq!(header.to_string(), display);
     }
 
@@ -187,20 +190,19 @@ mod tests {
 
     #[test]
     fn reserved_values_are_refused() {
-        let parse = |opcode, flags| {
-            Bth::parse(&Layout {
-                opcode,
-                flags,
-                ..Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0)).emit(0)
-            })
+        let check = |opcode, flags| {
+            let header = Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0));
+            let mut layout: Layout = zerocopy::transmute!(words::bytes(header.emit(0)));
+            (layout.opcode, layout.flags) = (opcode, flags);
+            Bth::check(&layout)
         };
-        assert_eq!(parse(0x04, 0x01).unwrap_err(), ParseError::BadVersion(1));
+        assert_eq!(check(0x04, 0x01).unwrap_err(), ParseError::BadVersion(1));
         assert_eq!(
-            parse(0x15, 0x00).unwrap_err(),
+            check(0x15, 0x00).unwrap_err(),
             ParseError::UnknownOpcode(0x15)
         );
         assert_eq!(
-            parse(0x64, 0x00).unwrap_err(),
+            check(0x64, 0x00).unwrap_err(),
             ParseError::UnknownOpcode(0x64)
         );
     }

@@ -7,10 +7,10 @@
 //! Datagrams built here omit the UDP checksum (zero), as RFC 768 allows over IPv4. A checksum that
 //! is not zero must be correct.
 
-use crate::{Ethernet, Ipv4, ParseError, ethernet, ipv4, udp};
+use crate::{Ethernet, Ipv4, ParseError, ethernet, ipv4, udp, words};
 use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{Memory, Packet, Payload};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// Maximum data bytes of a datagram.
 pub const CARRIED_MAX: usize = PAYLOAD_MAX;
@@ -43,13 +43,13 @@ impl Datagram {
     /// of RoCEv2 is [`ParseError::NotUdp`]: it is not a plain datagram.
     pub fn of(packet: &Packet) -> Result<Self, ParseError> {
         let header = packet.header();
-        let view = ethernet::parse(header).ok_or(ParseError::Truncated)?;
-        if view.ethertype != ethernet::ETHERTYPE_IPV4 {
+        let ethernet = ethernet::Raw::of(header).ok_or(ParseError::Truncated)?;
+        if ethernet.ethertype() != ethernet::ETHERTYPE_IPV4 {
             return Err(ParseError::NotIpv4);
         }
-        let rest = header.get(view.len..).ok_or(ParseError::Truncated)?;
+        let rest = header.get(ethernet.len()..).ok_or(ParseError::Truncated)?;
         let (ip, rest) = ipv4::Layout::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
-        let (ipv4, total_len) = Ipv4::parse(ip)?;
+        let total_len = Ipv4::check(ip)?;
         let (udp, rest) = udp::Layout::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
         if udp.target_port() == udp::ROCE_PORT {
             return Err(ParseError::NotUdp);
@@ -62,12 +62,8 @@ impl Datagram {
             .filter(|_| total_len == ipv4::LEN + udp.len() && packet.fragments() == 1)
             .ok_or(ParseError::BadLength)?;
         Ok(Self {
-            ethernet: Ethernet {
-                target: view.target,
-                source: view.source,
-                vlan: view.vlan,
-            },
-            ipv4,
+            ethernet: ethernet.header(),
+            ipv4: Ipv4::of(ip),
             source_port: udp.source_port(),
             target_port: udp.target_port(),
             checksum: udp.checksum(),
@@ -127,8 +123,9 @@ impl Datagram {
             let udp_len = udp::LEN + bytes.len();
             let mut at = self.ethernet.emit(header);
             let ip = self.ipv4.emit(ipv4::LEN + udp_len);
-            let udp = udp::Layout::new(self.source_port, self.target_port, udp_len);
-            for piece in [ip.as_bytes(), udp.as_bytes(), front] {
+            let ports = [self.source_port, self.target_port];
+            let (ip, udp) = (words::bytes(ip), words::bytes(udp::emit(ports, udp_len, 0)));
+            for piece in [ip.as_flattened(), udp.as_flattened(), front] {
                 header[at..at + piece.len()].copy_from_slice(piece);
                 at += piece.len();
             }

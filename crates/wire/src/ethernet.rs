@@ -77,21 +77,62 @@ pub fn target(bytes: &[u8]) -> Option<MacAddr> {
 /// Parses the Ethernet header of any packet; `None` if the bytes end within it.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Option<EthernetView> {
-    let (layout, rest) = Layout::ref_from_prefix(bytes).ok()?;
-    let mut view = EthernetView {
-        target: MacAddr(layout.target),
-        source: MacAddr(layout.source),
-        vlan: None,
-        ethertype: layout.ethertype.get(),
-        len: LEN,
-    };
-    if view.ethertype == ETHERTYPE_VLAN {
-        let (tag, _) = TagLayout::ref_from_prefix(rest).ok()?;
-        view.vlan = Some(Vlan::parse(tag.control.get()));
-        view.ethertype = tag.ethertype.get();
-        view.len = LEN + VLAN_LEN;
+    let raw = Raw::of(bytes)?;
+    let Ethernet {
+        target,
+        source,
+        vlan,
+    } = raw.header();
+    Some(EthernetView {
+        target,
+        source,
+        vlan,
+        ethertype: raw.ethertype(),
+        len: raw.len(),
+    })
+}
+
+/// The bytes of an Ethernet header, from which fields are decoded when they are needed.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    layout: &'a Layout,
+    tag: Option<&'a TagLayout>,
+}
+
+impl<'a> Raw<'a> {
+    /// The header at the start of the bytes; `None` if they end within it.
+    #[inline]
+    pub(crate) fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (layout, rest) = Layout::ref_from_prefix(bytes).ok()?;
+        let tag = match layout.ethertype.get() {
+            ETHERTYPE_VLAN => Some(TagLayout::ref_from_prefix(rest).ok()?.0),
+            _ => None,
+        };
+        Some(Self { layout, tag })
     }
-    Some(view)
+
+    /// The Ethernet type of the payload.
+    #[inline]
+    pub(crate) fn ethertype(self) -> u16 {
+        let last = self.tag.map_or(self.layout.ethertype, |tag| tag.ethertype);
+        last.get()
+    }
+
+    /// Bytes of the header, including the VLAN tag.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        LEN + if self.tag.is_some() { VLAN_LEN } else { 0 }
+    }
+
+    /// Its fields.
+    #[inline]
+    pub(crate) fn header(self) -> Ethernet {
+        Ethernet {
+            target: MacAddr(self.layout.target),
+            source: MacAddr(self.layout.source),
+            vlan: self.tag.map(|tag| Vlan::parse(tag.control.get())),
+        }
+    }
 }
 
 /// Number of bytes before the IP header, according to the Ethernet type alone. Defined for any
@@ -134,12 +175,9 @@ impl Ethernet {
         } else {
             ETHERTYPE_IPV4
         };
-        let layout = Layout {
-            target: self.target.0,
-            source: self.source.0,
-            ethertype: U16::new(ethertype),
-        };
-        bytes[..LEN].copy_from_slice(layout.as_bytes());
+        bytes[..6].copy_from_slice(&self.target.0);
+        bytes[6..12].copy_from_slice(&self.source.0);
+        bytes[12..LEN].copy_from_slice(&ethertype.to_be_bytes());
         let Some(vlan) = self.vlan else { return LEN };
         let tag = TagLayout {
             control: U16::new(vlan.emit()),

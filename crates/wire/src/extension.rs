@@ -96,32 +96,42 @@ impl Extension {
         }
     }
 
-    /// Parses the extension that `opcode` requires at the start of `bytes`.
-    #[inline]
-    pub(crate) fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
+    /// Checks the extension that `opcode` requires at the start of `bytes`; returns its length.
+    #[inline(always)]
+    pub(crate) fn check(opcode: Opcode, bytes: &[u8]) -> Result<usize, ParseError> {
         let kind = opcode.extension();
-        let extension = match kind {
+        if bytes.len() < kind.len() {
+            return Err(ParseError::Truncated);
+        }
+        if matches!(kind, ExtensionKind::Aeth | ExtensionKind::AtomicAck) {
+            Aeth::parse(layout_at(bytes, 0))?;
+        }
+        Ok(kind.len())
+    }
+
+    /// The extension that [`Self::check`] has accepted.
+    #[inline]
+    pub(crate) fn of(opcode: Opcode, bytes: &[u8]) -> Self {
+        let aeth = || Aeth::parse(layout_at(bytes, 0)).expect("it is checked");
+        match opcode.extension() {
             ExtensionKind::None => Self::None,
-            ExtensionKind::Reth => Self::Reth(Reth::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::Reth => Self::Reth(Reth::parse(layout_at(bytes, 0))),
             ExtensionKind::RethImmediate => Self::RethImmediate(
-                Reth::parse(layout_at(bytes, 0)?),
-                immediate::parse(layout_at(bytes, reth::LEN)?),
+                Reth::parse(layout_at(bytes, 0)),
+                immediate::parse(layout_at(bytes, reth::LEN)),
             ),
-            ExtensionKind::Immediate => Self::Immediate(immediate::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::Immediate => Self::Immediate(immediate::parse(layout_at(bytes, 0))),
             ExtensionKind::Invalidate => {
-                Self::Invalidate(Rkey(immediate::parse(layout_at(bytes, 0)?)))
+                Self::Invalidate(Rkey(immediate::parse(layout_at(bytes, 0))))
             }
-            ExtensionKind::Aeth => Self::Aeth(Aeth::parse(layout_at(bytes, 0)?)?),
-            ExtensionKind::AtomicEth => Self::AtomicEth(AtomicEth::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::Aeth => Self::Aeth(aeth()),
+            ExtensionKind::AtomicEth => Self::AtomicEth(AtomicEth::parse(layout_at(bytes, 0))),
             ExtensionKind::AtomicAck => {
-                let aeth = Aeth::parse(layout_at(bytes, 0)?)?;
-                let ack: &atomic::AckLayout = layout_at(bytes, aeth::LEN)?;
-                Self::AtomicAck(aeth, ack.before.get())
+                let ack: &atomic::AckLayout = layout_at(bytes, aeth::LEN);
+                Self::AtomicAck(aeth(), ack.before.get())
             }
-            ExtensionKind::Cnp if bytes.len() < cnp::LEN => return Err(ParseError::Truncated),
             ExtensionKind::Cnp => Self::Cnp,
-        };
-        Ok((extension, kind.len()))
+        }
     }
 
     /// Writes the headers and returns their length. `bytes` must hold [`LEN_MAX`] bytes.
@@ -153,15 +163,19 @@ impl Extension {
     }
 }
 
+/// The layout at `at`.
+///
+/// # Panics
+/// If it is not all there: the length is checked.
 #[inline]
 fn layout_at<L: FromBytes + KnownLayout + Immutable + zerocopy::Unaligned>(
     bytes: &[u8],
     at: usize,
-) -> Result<&L, ParseError> {
-    let rest = bytes.get(at..).ok_or(ParseError::Truncated)?;
-    L::ref_from_prefix(rest)
-        .map(|(layout, _)| layout)
-        .map_err(|_| ParseError::Truncated)
+) -> &L {
+    match L::ref_from_prefix(&bytes[at..]) {
+        Ok((layout, _)) => layout,
+        Err(_) => panic!("the length is checked"),
+    }
 }
 
 /// Writes `layout` at `at` and returns the offset of its end.

@@ -1,6 +1,6 @@
 //! The IPv4 header without options (RFC 791 3.1), with ECN (RFC 3168 5).
 
-use crate::ParseError;
+use crate::{ParseError, words};
 use core::fmt;
 use std::net::Ipv4Addr;
 use zerocopy::byteorder::network_endian::U16;
@@ -83,9 +83,9 @@ impl Ipv4 {
         }
     }
 
-    /// Parses a header; also returns the total length in bytes.
+    /// Checks a header; returns the total length in bytes.
     #[inline]
-    pub(crate) fn parse(layout: &Layout) -> Result<(Self, usize), ParseError> {
+    pub(crate) fn check(layout: &Layout) -> Result<usize, ParseError> {
         if layout.version_and_ihl != VERSION_AND_IHL {
             let other_version = layout.version_and_ihl >> 4 != 4;
             return Err(if other_version {
@@ -104,40 +104,45 @@ impl Ipv4 {
         if layout.protocol != PROTOCOL_UDP {
             return Err(ParseError::NotUdp);
         }
-        let header = Self {
+        Ok(layout.total_len.get().into())
+    }
+
+    /// The contents of a header that [`Self::check`] has accepted.
+    #[inline]
+    pub(crate) fn of(layout: &Layout) -> Self {
+        Self {
             dscp: layout.tos >> 2,
             ecn: Ecn::from_bits(layout.tos),
             identification: layout.identification.get(),
-            dont_fragment: flags_and_offset & DONT_FRAGMENT != 0,
+            dont_fragment: layout.flags_and_offset.get() & DONT_FRAGMENT != 0,
             ttl: layout.ttl,
             source: Ipv4Addr::from(layout.source),
             target: Ipv4Addr::from(layout.target),
-        };
-        Ok((header, layout.total_len.get().into()))
+        }
     }
 
-    /// The header of a packet of `total_len` bytes from the IPv4 header on.
+    /// The header of a packet of `total_len` bytes from the IPv4 header on, as [`words`].
     #[inline]
-    pub(crate) fn emit(&self, total_len: usize) -> Layout {
-        let mut layout = Layout {
-            version_and_ihl: VERSION_AND_IHL,
-            tos: self.dscp << 2 | self.ecn as u8,
-            total_len: U16::new(total_len as u16),
-            identification: U16::new(self.identification),
-            flags_and_offset: U16::new(if self.dont_fragment { DONT_FRAGMENT } else { 0 }),
-            ttl: self.ttl,
-            protocol: PROTOCOL_UDP,
-            checksum: U16::ZERO,
-            source: self.source.octets(),
-            target: self.target.octets(),
-        };
-        layout.checksum = U16::new(!sum(&layout));
-        layout
+    pub(crate) fn emit(&self, total_len: usize) -> [u32; LEN / 4] {
+        let tos = self.dscp << 2 | self.ecn as u8;
+        let flags_and_offset = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let mut words = [
+            words::pair(u16::from_be_bytes([VERSION_AND_IHL, tos]), total_len as u16),
+            words::pair(self.identification, flags_and_offset),
+            words::pair(u16::from_be_bytes([self.ttl, PROTOCOL_UDP]), 0),
+            u32::from_le_bytes(self.source.octets()),
+            u32::from_le_bytes(self.target.octets()),
+        ];
+        // The order of bytes makes no difference to a one's complement sum (RFC 1071 2).
+        let checksum = !fold(words.iter().copied().map(u64::from).sum());
+        words[2] |= u32::from(checksum) << 16;
+        words
     }
 }
 
 impl Ecn {
     /// The two low bits of a type-of-service byte.
+    #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::NotCapable,
@@ -218,7 +223,8 @@ mod tests {
     ];
 
     fn parse(bytes: [u8; 20]) -> Result<(Ipv4, usize), ParseError> {
-        Ipv4::parse(&zerocopy::transmute!(bytes))
+        let layout = zerocopy::transmute!(bytes);
+        Ipv4::check(&layout).map(|total_len| (Ipv4::of(&layout), total_len))
     }
 
     /// Changes a byte and corrects the checksum.
@@ -240,7 +246,7 @@ mod tests {
             ..Ipv4::new(source, target)
         };
         assert_eq!(header, expect);
-        assert_eq!(header.emit(48).as_bytes(), CAPTURED);
+        assert_eq!(words::bytes(header.emit(48)).as_flattened(), CAPTURED);
         assert_eq!(header.to_string(), "10.77.0.1 > 10.77.0.2");
     }
 
@@ -270,7 +276,7 @@ mod tests {
             change_identification(&mut bytes, change);
             let (header, _) = parse(bytes).unwrap();
             assert_eq!(header.identification, 0x9513 ^ change);
-            assert_eq!(header.emit(48).as_bytes(), bytes);
+            assert_eq!(words::bytes(header.emit(48)).as_flattened(), bytes);
         }
     }
 

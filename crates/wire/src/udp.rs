@@ -6,8 +6,8 @@
 //! and check value, so a packet with a payload by reference, or whose check value is omitted by
 //! agreement, must not have one. Code that rewrites a header sets the checksum to zero.
 
-use crate::ParseError;
 use crate::ipv4::{Ipv4, PROTOCOL_UDP, fold};
+use crate::{ParseError, words};
 use core::fmt;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -45,43 +45,42 @@ impl Udp {
         }
     }
 
-    /// Parses a header; also returns the length in bytes from the UDP header on.
+    /// Checks a header; returns the length in bytes from the UDP header on.
     #[inline]
-    pub(crate) fn parse(layout: &Layout) -> Result<(Self, usize), ParseError> {
+    pub(crate) fn check(layout: &Layout) -> Result<usize, ParseError> {
         let target_port = layout.target_port.get();
         if target_port != ROCE_PORT {
             return Err(ParseError::NotRoce(target_port));
         }
-        let header = Self {
-            source_port: layout.source_port.get(),
-            checksum: layout.checksum.get(),
-        };
-        Ok((header, layout.len.get().into()))
+        Ok(layout.len.get().into())
     }
 
-    /// The header of `len` bytes from the UDP header on.
+    /// The contents of a header that [`Self::check`] has accepted.
     #[inline]
-    pub(crate) fn emit(&self, len: usize) -> Layout {
-        Layout {
-            source_port: U16::new(self.source_port),
-            target_port: U16::new(ROCE_PORT),
-            len: U16::new(len as u16),
-            checksum: U16::new(self.checksum),
+    pub(crate) fn of(layout: &Layout) -> Self {
+        Self {
+            source_port: layout.source_port.get(),
+            checksum: layout.checksum.get(),
         }
+    }
+
+    /// The header of `len` bytes from the UDP header on, as [`words`].
+    #[inline]
+    pub(crate) fn emit(&self, len: usize) -> [u32; LEN / 4] {
+        emit([self.source_port, ROCE_PORT], len, self.checksum)
     }
 }
 
-impl Layout {
-    /// The header of a plain datagram of `len` bytes from the UDP header on, without checksum.
-    pub(crate) fn new(source_port: u16, target_port: u16, len: usize) -> Self {
-        Self {
-            source_port: U16::new(source_port),
-            target_port: U16::new(target_port),
-            len: U16::new(len as u16),
-            checksum: U16::ZERO,
-        }
-    }
+/// A header with any ports, source first, of `len` bytes from the UDP header on, as [`words`].
+#[inline]
+pub(crate) fn emit([source, target]: [u16; 2], len: usize, checksum: u16) -> [u32; LEN / 4] {
+    [
+        words::pair(source, target),
+        words::pair(len as u16, checksum),
+    ]
+}
 
+impl Layout {
     pub(crate) fn source_port(&self) -> u16 {
         self.source_port.get()
     }
@@ -150,9 +149,10 @@ mod tests {
 
     #[test]
     fn a_captured_header_goes_both_ways() {
-        let (header, len) = Udp::parse(&zerocopy::transmute!(CAPTURED)).unwrap();
-        assert_eq!((header, len), (Udp::new(0xef2d), 28));
-        assert_eq!(header.emit(28).as_bytes(), CAPTURED);
+        let layout = zerocopy::transmute!(CAPTURED);
+        let header = Udp::of(&layout);
+        assert_eq!((header, Udp::check(&layout)), (Udp::new(0xef2d), Ok(28)));
+        assert_eq!(words::bytes(header.emit(28)).as_flattened(), CAPTURED);
         assert_eq!(header.to_string(), "port 61229");
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn other_ports_are_refused() {
         let mut bytes = CAPTURED;
         bytes[3] = 53;
-        let error = Udp::parse(&zerocopy::transmute!(bytes)).unwrap_err();
+        let error = Udp::check(&zerocopy::transmute!(bytes)).unwrap_err();
         assert_eq!(error, ParseError::NotRoce(0x1235));
     }
 

@@ -5,13 +5,16 @@
 
 #[cfg(test)]
 mod tests;
+mod view;
+
+pub use view::View;
 
 use crate::{Bth, Ethernet, Extension, Ipv4, ParseError, Udp};
-use crate::{bth, ethernet, ipv4, udp};
+use crate::{bth, ethernet, ipv4, udp, words};
 use core::fmt;
 use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{Packet, Payload};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use view::FIXED_LEN;
 
 /// Bytes of the check value, which the length fields include whether it is present or not.
 pub const CHECK_LEN: usize = 4;
@@ -31,28 +34,9 @@ pub struct Headers {
     pub extension: Extension,
 }
 
-/// The headers that every packet has after the Ethernet header.
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct Fixed {
-    ipv4: ipv4::Layout,
-    udp: udp::Layout,
-    bth: bth::Layout,
-}
-const FIXED_LEN: usize = size_of::<Fixed>();
-const _: () = assert!(FIXED_LEN == ipv4::LEN + udp::LEN + bth::LEN);
 const _: () = assert!(
     ethernet::LEN + ethernet::VLAN_LEN + FIXED_LEN + crate::extension::LEN_MAX <= HEADER_MAX
 );
-
-/// The contents of header bytes, including those that [`Headers`] leaves out.
-struct Parsed {
-    headers: Headers,
-    len: usize,
-    /// Bytes from the IPv4 header on, according to that header.
-    total_len: usize,
-    pad_len: usize,
-}
 
 /// Number of pad bytes that follow a payload of `payload_len` bytes.
 #[inline]
@@ -69,36 +53,7 @@ impl Headers {
     /// ICRC is not checked; see [`crate::icrc::verify`].
     #[inline]
     pub fn of(packet: &Packet) -> Result<Headers, ParseError> {
-        let header = packet.header();
-        let Parsed {
-            headers,
-            len,
-            total_len,
-            pad_len: pad_count,
-        } = parse(header)?;
-        let payload_len = packet.fragment_len();
-        let pad = packet.pad().len();
-        let ip_header_len = len - headers.ethernet.len();
-        if len != header.len()
-            || payload_len > PAYLOAD_MAX
-            || total_len != ip_header_len + payload_len + pad + CHECK_LEN
-        {
-            return Err(ParseError::BadLength);
-        }
-        if pad_count != pad || pad != pad_len(payload_len) {
-            return Err(ParseError::BadPad);
-        }
-        let opcode = headers.bth.opcode;
-        if payload_len != 0 && !opcode.carries_payload() {
-            return Err(ParseError::PayloadForbidden(opcode));
-        }
-        if payload_len == 0 && !opcode.is_only() {
-            return Err(ParseError::PayloadMissing(opcode));
-        }
-        if headers.udp.checksum != 0 && !udp_checksum_is_right(&headers, packet) {
-            return Err(ParseError::BadUdpChecksum);
-        }
-        Ok(headers)
+        View::of(packet).map(|view| view.headers())
     }
 
     /// Parses header bytes alone; returns headers and their length in bytes. Lengths are checked
@@ -108,7 +63,8 @@ impl Headers {
     /// If it is not the header of a RoCEv2 packet of the reliable connection service.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Headers, usize), ParseError> {
-        parse(bytes).map(|parsed| (parsed.headers, parsed.len))
+        let view = View::parse(bytes)?;
+        Ok((view.headers(), view.len))
     }
 
     /// Writes the headers for a payload of `payload_len` bytes: lengths, pad count and IPv4
@@ -119,6 +75,12 @@ impl Headers {
     /// [`PAYLOAD_MAX`].
     #[inline]
     pub fn emit(&self, bytes: &mut [u8; HEADER_MAX], payload_len: usize) -> usize {
+        self.emit_inlined(bytes, payload_len)
+    }
+
+    /// As [`Self::emit`]. Where the headers have just been put together, they need not be in memory.
+    #[inline(always)]
+    pub(crate) fn emit_inlined(&self, bytes: &mut [u8; HEADER_MAX], payload_len: usize) -> usize {
         assert!(
             payload_len <= PAYLOAD_MAX,
             "a payload of {payload_len} bytes"
@@ -131,19 +93,25 @@ impl Headers {
         );
         let pad_len = pad_len(payload_len);
         let udp_len = udp::LEN + bth::LEN + kind.len() + payload_len + pad_len + CHECK_LEN;
-        let fixed = Fixed {
-            ipv4: self.ipv4.emit(ipv4::LEN + udp_len),
-            udp: self.udp.emit(udp_len),
-            bth: self.bth.emit(pad_len),
-        };
+        let [ip0, ip1, ip2, ip3, ip4] = self.ipv4.emit(ipv4::LEN + udp_len);
+        let [udp0, udp1] = self.udp.emit(udp_len);
+        let [bth0, bth1, bth2] = self.bth.emit(pad_len);
+        let pairs = [
+            [ip0, ip1],
+            [ip2, ip3],
+            [ip4, udp0],
+            [udp1, bth0],
+            [bth1, bth2],
+        ];
         let at = self.ethernet.emit(bytes);
+        words::write(pairs, &mut bytes[at..]);
         let end = at + FIXED_LEN;
-        bytes[at..end].copy_from_slice(fixed.as_bytes());
         end + self.extension.emit(&mut bytes[end..])
     }
 
     /// Replaces the header of `packet` by these headers. Existing pad bytes are kept if their
     /// number is right, since the ICRC covers them; otherwise they become zeros.
+    #[inline]
     pub fn write_to(&self, packet: &mut Packet) {
         let payload_len = packet.fragment_len();
         packet.emit_header(|bytes| self.emit(bytes, payload_len));
@@ -186,13 +154,14 @@ pub fn parse_bytes_with(
     bytes: &[u8],
     keep: impl FnOnce(&[u8]) -> Payload,
 ) -> Result<Packet, ParseError> {
-    let Parsed {
-        headers,
+    let View {
+        ethernet,
         len,
         total_len,
         pad_len,
-    } = parse(bytes)?;
-    let end = headers.ethernet.len() + total_len;
+        ..
+    } = View::parse(bytes)?;
+    let end = ethernet.len() + total_len;
     let bytes = bytes.get(..end).ok_or(ParseError::Truncated)?;
     let rest = bytes.get(len..).ok_or(ParseError::BadLength)?;
     let (rest, check) = rest
@@ -211,70 +180,6 @@ pub fn parse_bytes_with(
     packet.check = Some(*check);
     Headers::of(&packet)?;
     Ok(packet)
-}
-
-// Inlined by force: the result is large, and a call would copy it.
-#[inline(always)]
-fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
-    let view = ethernet::parse(bytes).ok_or(ParseError::Truncated)?;
-    if view.ethertype != ethernet::ETHERTYPE_IPV4 {
-        return Err(ParseError::NotIpv4);
-    }
-    let Ok((fixed, rest)) = Fixed::ref_from_prefix(&bytes[view.len..]) else {
-        return Err(short_error(&bytes[view.len..]));
-    };
-    let (ipv4, total_len) = Ipv4::parse(&fixed.ipv4)?;
-    let (udp, udp_len) = Udp::parse(&fixed.udp)?;
-    if total_len != ipv4::LEN + udp_len {
-        return Err(ParseError::BadLength);
-    }
-    let (bth, pad_len) = Bth::parse(&fixed.bth)?;
-    let (extension, extension_len) = Extension::parse(bth.opcode, rest)?;
-    let ethernet = Ethernet {
-        target: view.target,
-        source: view.source,
-        vlan: view.vlan,
-    };
-    let headers = Headers {
-        ethernet,
-        ipv4,
-        udp,
-        bth,
-        extension,
-    };
-    Ok(Parsed {
-        headers,
-        len: view.len + FIXED_LEN + extension_len,
-        total_len,
-        pad_len,
-    })
-}
-
-/// The error for a packet that ends before its BTH does: it may not be RoCEv2 at all.
-#[cold]
-fn short_error(bytes: &[u8]) -> ParseError {
-    let Ok((ipv4, rest)) = ipv4::Layout::ref_from_prefix(bytes) else {
-        return ParseError::Truncated;
-    };
-    let Ok((udp, _)) = udp::Layout::ref_from_prefix(rest) else {
-        return Ipv4::parse(ipv4).err().unwrap_or(ParseError::Truncated);
-    };
-    let error = Ipv4::parse(ipv4).err().or_else(|| Udp::parse(udp).err());
-    error.unwrap_or(ParseError::Truncated)
-}
-
-#[cold]
-fn udp_checksum_is_right(headers: &Headers, packet: &Packet) -> bool {
-    let (Some(payload), Some(check)) = (packet.payload.as_slice(), packet.check) else {
-        return false;
-    };
-    // Payload and pad together form whole words, but the payload alone may have an odd length.
-    let mut tail = Vec::with_capacity(payload.len() + 3 + CHECK_LEN);
-    tail.extend_from_slice(payload);
-    tail.extend_from_slice(packet.pad());
-    tail.extend_from_slice(&check);
-    let header = &packet.header()[headers.ethernet.len() + ipv4::LEN..];
-    udp::checksum_is_right(&headers.ipv4, &[header, &tail])
 }
 
 impl fmt::Display for Headers {
