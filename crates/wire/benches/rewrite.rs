@@ -54,11 +54,7 @@ fn write_of(response: &Headers) -> Headers {
 
 fn rewrite(packet: &mut Packet, method: Rewrite) {
     let headers = Headers::of(packet).expect("a sound packet");
-    let mut old_header = [0; HEADER_MAX];
-    let old_len = packet.header().len();
-    old_header[..old_len].copy_from_slice(packet.header());
-    write_of(&headers).write_to(packet);
-    method.apply(packet, &old_header[..old_len]);
+    method.replace(packet, &write_of(&headers));
 }
 
 fn benches(c: &mut Criterion) {

@@ -370,11 +370,7 @@ impl Index {
             reth.rkey = entry.rkey;
         }
         headers.udp.checksum = 0;
-        let old = packet.check.is_some().then(|| packet.clone());
-        headers.write_to(packet);
-        if let Some(old) = old {
-            rewrite.apply(packet, old.header());
-        }
+        rewrite.replace(packet, &headers);
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Keeps the ICRC correct when a switch rewrites a header: changes it, or balances the header so
 //! that the old ICRC stays correct.
 
-use super::head;
-use super::polynomial::times_x;
-use super::update;
+use super::changed;
+use super::head::Head;
+use super::polynomial::{look_up, lookups, shift, times_x};
 use crate::extension::LEN_MAX as EXTENSION_LEN_MAX;
-use crate::{bth, ethernet, ipv4, udp};
+use crate::{Headers, bth, ethernet, ipv4, udp};
 use rackweave_base::Packet;
 
 /// How a port keeps the ICRC correct when it rewrites headers.
@@ -24,6 +24,21 @@ pub enum Rewrite {
 }
 
 impl Rewrite {
+    /// Replaces the header of `packet` by `headers`, and keeps the check value right if it was
+    /// right. Pad bytes become those of [`Headers::write_to`].
+    ///
+    /// # Panics
+    /// As [`Headers::emit`].
+    #[inline]
+    pub fn replace(self, packet: &mut Packet, headers: &Headers) {
+        if packet.check.is_none() {
+            return headers.write_to(packet);
+        }
+        let old = Head::of(packet.header());
+        headers.write_to(packet);
+        self.correct(packet, &old);
+    }
+
     /// Corrects the check value of `packet` after its header was replaced: it is right if it was
     /// right with `old_header`. Payload and pad must not have changed since. Without a check value
     /// there is nothing to do.
@@ -36,12 +51,18 @@ impl Rewrite {
     /// If `old_header` is longer than [`rackweave_base::packet::HEADER_MAX`].
     #[inline]
     pub fn apply(self, packet: &mut Packet, old_header: &[u8]) {
+        self.correct(packet, &Head::of(old_header));
+    }
+
+    #[inline]
+    fn correct(self, packet: &mut Packet, old: &Head) {
         let Some(check) = packet.check else { return };
-        if self == Self::Balance && balance(packet.header_mut(), old_header) {
+        if self == Self::Balance && balance(packet.header_mut(), old) {
             return;
         }
         let tail_len = packet.payload.len() + packet.pad().len();
-        packet.check = Some(update(check, old_header, packet.header(), tail_len));
+        let change = shift(old.difference(packet.header()), tail_len);
+        packet.check = Some(changed(check, change));
     }
 }
 
@@ -64,7 +85,7 @@ static SOLUTIONS: [[[u32; 256]; 4]; LAYOUTS] = {
 
 /// Changes identification and source port such that the head has the CRC of the old header's.
 /// Returns false, and changes nothing, for lengths that no RoCEv2 header has.
-fn balance(header: &mut [u8], old_header: &[u8]) -> bool {
+fn balance(header: &mut [u8], old: &Head) -> bool {
     let ip_at = ethernet::header_len(header);
     let Some(len) = header.len().checked_sub(ip_at + LEN_MIN) else {
         return false;
@@ -73,10 +94,7 @@ fn balance(header: &mut [u8], old_header: &[u8]) -> bool {
         return false;
     }
     let solution = &SOLUTIONS[len / 4];
-    let [b0, b1, b2, b3] = head::difference(old_header, header)
-        .to_le_bytes()
-        .map(usize::from);
-    let change = solution[0][b0] ^ solution[1][b1] ^ solution[2][b2] ^ solution[3][b3];
+    let change = look_up(solution, old.difference(header));
     let ip = &mut header[ip_at..];
     ipv4::change_identification(ip, (change >> 16) as u16);
     udp::change_source_port(&mut ip[ipv4::LEN..], change as u16);
@@ -136,20 +154,4 @@ const fn inverse(mut columns: [u32; 32]) -> [u32; 32] {
         row += 1;
     }
     inverse
-}
-
-/// The product of a matrix with each value of each byte of its argument.
-const fn lookups(columns: [u32; 32]) -> [[u32; 256]; 4] {
-    let mut lookups = [[0; 256]; 4];
-    let mut byte = 0;
-    while byte < 4 {
-        let mut value = 1;
-        while value < 256_usize {
-            let lowest = value.trailing_zeros() as usize;
-            lookups[byte][value] = lookups[byte][value & (value - 1)] ^ columns[8 * byte + lowest];
-            value += 1;
-        }
-        byte += 1;
-    }
-    lookups
 }

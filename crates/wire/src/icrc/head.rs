@@ -1,6 +1,7 @@
 //! The masked pseudo-header: the bytes that the ICRC hashes before the payload.
 
-use crate::{ethernet, ipv4, udp};
+use super::polynomial::remainder;
+use crate::{bth, ethernet, ipv4, udp};
 use rackweave_base::packet::HEADER_MAX;
 
 /// Space for the longest head, four bytes of ones and the header from IPv4 on, in whole blocks of
@@ -89,14 +90,13 @@ impl Head {
     /// The head of a packet with this header, Ethernet first.
     #[inline]
     pub(super) fn of(header: &[u8]) -> Self {
-        let len = header.len().saturating_sub(ethernet::header_len(header));
+        let len = ip_len(header);
         let Mask { keep, ones } = &MASKS[len];
         let mut words = *ones;
-        // Counted from the end, the whole words of the header hold all bytes from IPv4 on: the
-        // remainder in front is less than a word, and the Ethernet header is longer.
-        let (_, chunks) = header.as_rchunks::<8>();
-        for ((word, keep), chunk) in words.iter_mut().zip(keep).rev().zip(chunks.iter().rev()) {
-            *word |= u64::from_le_bytes(*chunk) & keep;
+        let header_words = last_words(header, len.div_ceil(8));
+        for ((word, keep), header_word) in words.iter_mut().zip(keep).rev().zip(header_words.rev())
+        {
+            *word |= header_word & keep;
         }
         Self {
             words,
@@ -104,26 +104,67 @@ impl Head {
         }
     }
 
-    /// A hasher that has processed the head.
+    /// A hasher without initial inversion that has processed the head, and possibly some of the
+    /// zeros before it, so that it gets whole blocks of sixteen.
     pub(super) fn hasher(&self) -> crc32fast::Hasher {
-        hasher(&self.words, self.len)
+        let bytes: [[u8; 8]; WORDS] = self.words.map(u64::to_le_bytes);
+        let mut hasher = crc32fast::Hasher::new_with_initial(!0);
+        hasher.update(&bytes.as_flattened()[ROOM - self.len.next_multiple_of(16)..]);
+        hasher
+    }
+
+    /// The difference of the CRCs of this head and that of `header`.
+    #[inline]
+    pub(super) fn difference(&self, header: &[u8]) -> u32 {
+        let len = ip_len(header);
+        if 4 + len != self.len {
+            let other = Self::of(header);
+            let pairs = self.words.into_iter().zip(other.words);
+            return remainder(pairs.map(|(word, other)| word ^ other));
+        }
+        // What counts as ones cancels out.
+        let first = WORDS - len.div_ceil(8);
+        let pairs = self.words[first..].iter().zip(&MASKS[len].keep[first..]);
+        let header_words = last_words(header, len.div_ceil(8));
+        remainder(
+            pairs
+                .zip(header_words)
+                .map(|((word, keep), header_word)| (word ^ header_word) & keep),
+        )
     }
 }
 
-/// The difference of the CRCs of two heads.
+/// Number of bytes from the IPv4 header on.
 #[inline]
-pub(super) fn difference(old_header: &[u8], new_header: &[u8]) -> u32 {
-    let (old, new) = (Head::of(old_header), Head::of(new_header));
-    let words = core::array::from_fn(|at| old.words[at] ^ new.words[at]);
-    !hasher(&words, old.len.max(new.len)).finalize()
+fn ip_len(header: &[u8]) -> usize {
+    header.len().saturating_sub(ethernet::header_len(header))
 }
 
-/// A hasher without initial inversion that has processed the last `len` bytes of a block, and
-/// possibly some of the zeros before them, so that it gets whole blocks of sixteen.
+/// Words of a header without VLAN tag and extension, from IPv4 on.
+pub(super) const PLAIN_WORDS: usize = (ipv4::LEN + udp::LEN + bth::LEN) / 8;
+
+/// What the CRC covers of a header without VLAN tag and extension, as little-endian words. `None` for
+/// any other header.
 #[inline]
-fn hasher(words: &[u64; WORDS], len: usize) -> crc32fast::Hasher {
-    let bytes: [[u8; 8]; WORDS] = words.map(u64::to_le_bytes);
-    let mut hasher = crc32fast::Hasher::new_with_initial(!0);
-    hasher.update(&bytes.as_flattened()[ROOM - len.next_multiple_of(16)..]);
-    hasher
+pub(super) fn plain(header: &[u8]) -> Option<[u64; PLAIN_WORDS]> {
+    const LEN: usize = 8 * PLAIN_WORDS;
+    const KEEP: [u64; WORDS] = mask(LEN).keep;
+    let header: &[u8; ethernet::LEN + LEN] = header.try_into().ok()?;
+    if ethernet::header_len(header) != ethernet::LEN {
+        return None;
+    }
+    let (_, words) = header.as_rchunks::<8>();
+    Some(core::array::from_fn(|at| {
+        let word = u64::from_le_bytes(words[words.len() - PLAIN_WORDS + at]);
+        word & KEEP[WORDS - PLAIN_WORDS + at]
+    }))
+}
+
+/// The last `count` words of a header. Those that hold all bytes from IPv4 on are whole: in front
+/// of them is less than a word, and the Ethernet header is longer.
+#[inline]
+fn last_words(header: &[u8], count: usize) -> impl DoubleEndedIterator<Item = u64> {
+    let (_, chunks) = header.as_rchunks::<8>();
+    let words = chunks[chunks.len() - count..].iter();
+    words.map(|chunk| u64::from_le_bytes(*chunk))
 }

@@ -12,11 +12,13 @@
 
 mod balance;
 mod head;
+mod lane;
 mod polynomial;
 #[cfg(test)]
 mod tests;
 
 pub use balance::Rewrite;
+pub use lane::LaneCorrection;
 
 use head::Head;
 use rackweave_base::packet::PAYLOAD_MAX;
@@ -78,8 +80,16 @@ pub fn verify(packet: &Packet, memory: &Memory) -> Verdict {
 /// If a header is longer than [`rackweave_base::packet::HEADER_MAX`].
 #[inline]
 pub fn update(check: [u8; 4], old_header: &[u8], new_header: &[u8], tail_len: usize) -> [u8; 4] {
-    let difference = head::difference(old_header, new_header);
-    (u32::from_le_bytes(check) ^ polynomial::shift(difference, tail_len)).to_le_bytes()
+    changed(
+        check,
+        polynomial::shift(Head::of(old_header).difference(new_header), tail_len),
+    )
+}
+
+/// The check value after its CRC has changed.
+#[inline]
+fn changed(check: [u8; 4], change: u32) -> [u8; 4] {
+    (u32::from_le_bytes(check) ^ change).to_le_bytes()
 }
 
 /// Hashes bytes of a region, which can only be read by copying: in one piece, unless the region

@@ -13,13 +13,67 @@ const ONE: u32 = 1 << 31;
 /// Maximum length of a tail (payload and pad) whose power is in a table.
 const TAIL_MAX: usize = PAYLOAD_MAX + 3;
 
+/// The lengths of tails that are frequent: a fragment that is not the last one of its message has as
+/// many payload bytes as the path MTU (InfiniBand specification 1.4, 9.7.4.1.5 and table 24).
+const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
+
+/// The product of a constant and each value of each byte of the other factor.
+type Products = [[u32; 256]; 4];
+
 /// `SHIFTS[k][b]`: the byte `b`, then `k` zero bytes, raw.
-static SHIFTS: [[u32; 256]; 4] = shifts();
+static SHIFTS: [[u32; 256]; 8] = shifts();
 /// `POWERS[n]`: x^(8n).
 static POWERS: [u32; TAIL_MAX + 1] = powers();
+/// For each of [`MTUS`]: products with x^(8 MTU).
+static MTU_PRODUCTS: [Products; MTUS.len()] = {
+    let mut products = [[[0; 256]; 4]; MTUS.len()];
+    let mut at = 0;
+    while at < MTUS.len() {
+        products[at] = products_with(powers()[MTUS[at]]);
+        at += 1;
+    }
+    products
+};
 
-const fn shifts() -> [[u32; 256]; 4] {
-    let mut shifts = [[0; 256]; 4];
+/// All products with `factor`.
+const fn products_with(factor: u32) -> Products {
+    let mut columns = [0; 32];
+    let mut power = factor;
+    let mut bit = 32;
+    while bit > 0 {
+        bit -= 1;
+        columns[bit] = power;
+        power = times_x(power);
+    }
+    lookups(columns)
+}
+
+/// The product of a matrix over GF(2), given by columns, with each value of each byte of its
+/// argument.
+pub const fn lookups(columns: [u32; 32]) -> Products {
+    let mut lookups = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 4 {
+        let mut value = 1;
+        while value < 256_usize {
+            let lowest = value.trailing_zeros() as usize;
+            lookups[byte][value] = lookups[byte][value & (value - 1)] ^ columns[8 * byte + lowest];
+            value += 1;
+        }
+        byte += 1;
+    }
+    lookups
+}
+
+/// The product of a matrix and `value`.
+#[inline]
+pub fn look_up(products: &Products, value: u32) -> u32 {
+    let [b0, b1, b2, b3] = value.to_le_bytes().map(usize::from);
+    products[0][b0] ^ products[1][b1] ^ products[2][b2] ^ products[3][b3]
+}
+
+const fn shifts() -> [[u32; 256]; 8] {
+    let mut shifts = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut state = byte as u32;
@@ -32,7 +86,7 @@ const fn shifts() -> [[u32; 256]; 4] {
         byte += 1;
     }
     let mut count = 1;
-    while count < 4 {
+    while count < 8 {
         let mut byte = 0;
         while byte < 256 {
             let state: u32 = shifts[count - 1][byte];
@@ -65,10 +119,35 @@ pub const fn times_x(value: u32) -> u32 {
 /// bytes.
 #[inline]
 pub fn shift(value: u32, n: usize) -> u32 {
+    let at = (n / MTUS[0]).trailing_zeros() as usize;
+    if MTUS.get(at) == Some(&n) {
+        return look_up(&MTU_PRODUCTS[at], value);
+    }
     multiply(
         value,
         POWERS.get(n).copied().unwrap_or_else(|| large_power(n)),
     )
+}
+
+/// The raw CRC of four bytes, as a little-endian word.
+#[inline]
+pub fn word_remainder(word: u32) -> u32 {
+    let [b0, b1, b2, b3] = word.to_le_bytes().map(usize::from);
+    SHIFTS[3][b0] ^ SHIFTS[2][b1] ^ SHIFTS[1][b2] ^ SHIFTS[0][b3]
+}
+
+/// The raw CRC of words, which are little-endian.
+#[inline]
+pub fn remainder(words: impl Iterator<Item = u64>) -> u32 {
+    words.fold(0, |state, word| {
+        let word = word ^ u64::from(state);
+        // Differences of headers are zero in some words, in front of the first change at least.
+        if word == 0 {
+            return 0;
+        }
+        let bytes = word.to_le_bytes();
+        (0..8).fold(0, |sum, at| sum ^ SHIFTS[7 - at][usize::from(bytes[at])])
+    })
 }
 
 /// x^(8n) for an `n` beyond the table: no tail of a RoCEv2 packet is that long.
@@ -93,8 +172,7 @@ pub fn multiply(a: u32, b: u32) -> u32 {
     // Bit k of the plain product stands for x^(62-k); one step to the left it is x^(63-k). The high
     // half is then reduced already, and the low half is a polynomial times x^32.
     let product = carryless(a, b) << 1;
-    let [b0, b1, b2, b3] = (product as u32).to_le_bytes().map(usize::from);
-    (product >> 32) as u32 ^ SHIFTS[3][b0] ^ SHIFTS[2][b1] ^ SHIFTS[1][b2] ^ SHIFTS[0][b3]
+    (product >> 32) as u32 ^ word_remainder(product as u32)
 }
 
 /// The product of two numbers without carries, in bits 0 to 62.
@@ -140,10 +218,23 @@ mod tests {
         }
 
         #[test]
-        fn a_shift_is_zero_bytes(value: u32, n in 0usize..40_000) {
-            let mut hasher = crc32fast::Hasher::new_with_initial(!value);
-            hasher.update(&vec![0; n]);
-            prop_assert_eq!(shift(value, n), !hasher.finalize());
+        fn a_shift_is_zero_bytes(value: u32, any in 0usize..40_000) {
+            for n in MTUS.into_iter().chain([any]) {
+                let mut hasher = crc32fast::Hasher::new_with_initial(!value);
+                hasher.update(&vec![0; n]);
+                prop_assert_eq!(shift(value, n), !hasher.finalize());
+            }
+        }
+
+        #[test]
+        fn a_remainder_is_a_raw_crc(words: [u64; 4], zero in 0usize..4) {
+            let mut words = words;
+            words[zero] = 0;
+            let mut hasher = crc32fast::Hasher::new_with_initial(!0);
+            hasher.update(words.map(u64::to_le_bytes).as_flattened());
+            prop_assert_eq!(remainder(words.into_iter()), !hasher.finalize());
+            let word = words[3] as u32;
+            prop_assert_eq!(word_remainder(word), remainder([u64::from(word) << 32].into_iter()));
         }
     }
 }

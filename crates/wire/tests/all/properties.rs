@@ -4,9 +4,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
+use rackweave_wire::icrc::LaneCorrection;
 use rackweave_wire::{
     Aeth, AtomicEth, Bth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, NakCode, Opcode,
-    Reth, Rewrite, Syndrome, Udp, Verdict, Vlan, icrc, pad_len, parse_bytes,
+    Reth, Rewrite, Syndrome, Udp, Verdict, View, Vlan, icrc, pad_len, parse_bytes,
 };
 use std::sync::LazyLock;
 
@@ -182,6 +183,13 @@ proptest! {
         prop_assert_eq!(packet.header().len(), headers.len());
         prop_assert_eq!(Headers::of(&packet), Ok(headers));
         prop_assert_eq!(Headers::parse(packet.header()), Ok((headers, headers.len())));
+        let view = View::of(&packet).unwrap();
+        let Headers { ipv4, bth, .. } = headers;
+        prop_assert_eq!(view.headers(), headers);
+        prop_assert_eq!((view.opcode(), view.target_qp()), (bth.opcode, bth.target_qp));
+        prop_assert_eq!((view.psn(), view.ecn()), (bth.psn, ipv4.ecn));
+        prop_assert_eq!((view.source(), view.target()), (ipv4.source, ipv4.target));
+        prop_assert_eq!(view.identification(), ipv4.identification);
 
         let packet = sealed(&headers, payload);
         let mut serialised = Vec::new();
@@ -215,6 +223,40 @@ proptest! {
         prop_assert_eq!(Some(check), rewritten(&packet, &new, Rewrite::Update).check);
         let back = icrc::update(check, &bytes[..len], packet.header(), tail_len);
         prop_assert_eq!(Some(back), packet.check);
+    }
+
+    /// Packets with a few different headers take the same way, most of them differing in the PSN
+    /// alone: each becomes what it would become on any other way.
+    #[test]
+    fn what_a_lane_has_corrected_before_makes_no_difference(
+        kinds in vec((headers(), headers()), 1..4),
+        packets in vec((0usize..4, any::<[u32; 2]>(), any::<[bool; 4]>(), 0usize..5), 1..20),
+    ) {
+        let mut correction = LaneCorrection::default();
+        for (kind, [old_psn, new_psn], [is_plain, is_tagged, is_checked, balances], len) in packets {
+            let (mut old, mut new) = kinds[kind % kinds.len()];
+            (old.bth.psn, new.bth.psn) = (Psn::new(old_psn), Psn::new(new_psn));
+            if is_plain {
+                old.bth.opcode = Opcode::ReadResponseMiddle;
+                new.bth.opcode = Opcode::WriteMiddle;
+                (old.extension, new.extension) = (Extension::None, Extension::None);
+            }
+            if !is_tagged {
+                (old.ethernet.vlan, new.ethernet.vlan) = (None, None);
+            }
+            let payload = [0x5a; PAYLOAD_MAX];
+            let mut packet = sealed(&old, &payload[..[1, 100, 256, 1024, 4096][len]]);
+            if !is_checked {
+                packet.check = None;
+            }
+            let method = if balances { Rewrite::Balance } else { Rewrite::Update };
+            let expected = rewritten(&packet, &new, method);
+            correction.replace(method, &mut packet, new);
+            prop_assert_eq!(packet.header(), expected.header());
+            prop_assert_eq!((packet.pad(), packet.check), (expected.pad(), expected.check));
+            let verdict = icrc::verify(&packet, no_memory());
+            prop_assert_eq!(verdict, if is_checked { Verdict::Right } else { Verdict::Absent });
+        }
     }
 
     #[test]
