@@ -20,10 +20,10 @@ use crate::index::{Index, IndexConfig};
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
 use rackweave_base::{Memory, Packet, PortId};
-use rackweave_switch::transfer::{Engine, EngineConfig, EngineEvent, EngineTask, Outcome};
+use rackweave_switch::transfer::{Engine, EngineConfig, EngineEvent, EngineTask, Sort};
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
 use rackweave_wire::fabric::query;
-use rackweave_wire::{Headers, arp, ethernet};
+use rackweave_wire::{View, arp, ethernet};
 use std::net::Ipv4Addr;
 
 /// The sizes of all programs.
@@ -197,16 +197,21 @@ impl Program for Pipeline {
             }
             return self.forward.packet(pass, port, packet);
         }
-        let headers = match Headers::of(&packet) {
-            Ok(headers) => headers,
+        let view = match View::of(&packet) {
+            Ok(view) => view,
             Err(_) => return pass.drop(port, DropReason::Malformed, &packet),
         };
-        if headers.ipv4.target != self.ip {
+        if view.target() != self.ip {
             return self.forward.packet(pass, port, packet);
         }
-        match self.engine.packet(pass, port, &headers, packet) {
-            Outcome::Taken => {}
-            Outcome::Program(lane, packet) => {
+        match self.engine.sort(port, &view) {
+            Sort::Fragment(response) => self.engine.fragment(pass, port, response, packet),
+            Sort::Lane(lane) => {
+                let headers = view.headers();
+                self.engine.packet(pass, (port, lane), &headers, &packet);
+            }
+            Sort::Program(lane) => {
+                let headers = view.headers();
                 if let Some(channel) = self.sequencers.channel(lane) {
                     let from = (port, lane, channel);
                     let sequencers = &mut self.sequencers;
@@ -215,7 +220,7 @@ impl Program for Pipeline {
                 let at = (port, lane);
                 self.pages.packet(pass, &self.engine, at, &headers, packet);
             }
-            Outcome::NotMine(packet) => pass.drop(port, DropReason::UnknownQp, &packet),
+            Sort::Drop(reason) => pass.drop(port, reason, &packet),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Builds the packets that the switch sends on a lane, and rewrites those that pass through it.
 
 use super::{EngineConfig, Lane};
-use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{Memory, Packet, Payload, Psn, Rkey};
 use rackweave_wire::aeth::CREDITS_UNUSED;
-use rackweave_wire::{Aeth, Bth, Extension, Headers, Ipv4, NakCode, Opcode, Reth, Syndrome, icrc};
+use rackweave_wire::icrc::{self, LaneCorrection};
+use rackweave_wire::{Aeth, Bth, Ecn, Extension, Headers, NakCode, Opcode, Reth, Syndrome};
 
+#[inline]
 fn headers(
     lane: &Lane,
     opcode: Opcode,
@@ -187,23 +188,14 @@ pub fn relay(
     let mut new = headers(lane, old.bth.opcode, psn, old.bth.ack_request, extension);
     new.ipv4.ecn = old.ipv4.ecn;
     new.ipv4.identification = old.ipv4.identification;
-    replace(config, &new, packet);
-}
-
-/// Replaces the header of a packet.
-fn replace(config: &EngineConfig, new: &Headers, packet: &mut Packet) {
-    if packet.check.is_none() {
-        return new.write_to(packet);
-    }
-    let mut old = [0; HEADER_MAX];
-    let old_len = packet.header().len();
-    old[..old_len].copy_from_slice(packet.header());
-    new.write_to(packet);
-    config.rewrite.apply(packet, &old[..old_len]);
+    config.rewrite.replace(packet, &new);
 }
 
 /// The fragment of a WRITE that a response becomes.
 pub(crate) struct Fragment {
+    /// Of the response: a congestion mark must reach the target, whose NIC answers it.
+    pub ecn: Ecn,
+    pub identification: u16,
     pub index: u32,
     pub count: u32,
     pub psn: Psn,
@@ -214,10 +206,11 @@ pub(crate) struct Fragment {
 
 /// Turns a READ response into the fragment of the WRITE, in place: changes header and ICRC, never
 /// the payload.
+#[inline]
 pub(crate) fn rewrite(
     config: &EngineConfig,
     lane: &Lane,
-    response: &Headers,
+    correction: &mut LaneCorrection,
     fragment: &Fragment,
     packet: &mut Packet,
 ) {
@@ -228,11 +221,7 @@ pub(crate) fn rewrite(
         (false, true) => (Opcode::WriteLast, Extension::None),
     };
     let mut write = headers(lane, opcode, fragment.psn, fragment.ack_request, extension);
-    // A congestion mark must reach the target, whose NIC answers it.
-    write.ipv4 = Ipv4 {
-        ecn: response.ipv4.ecn,
-        identification: response.ipv4.identification,
-        ..write.ipv4
-    };
-    replace(config, &write, packet);
+    write.ipv4.ecn = fragment.ecn;
+    write.ipv4.identification = fragment.identification;
+    correction.replace(config.rewrite, packet, write);
 }

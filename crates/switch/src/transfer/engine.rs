@@ -9,7 +9,8 @@ use crate::pass::Pass;
 use crate::table::{Direct, Exact, TableError};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Instant, Memory, Packet, PortId, Psn, Qpn, Rkey};
-use rackweave_wire::{Extension, Headers, Opcode, Reth, icrc};
+use rackweave_wire::icrc::{self, LaneCorrection};
+use rackweave_wire::{Ecn, Extension, Headers, Opcode, Reth, View};
 
 /// Moves bytes between lanes.
 pub struct Engine {
@@ -20,17 +21,32 @@ pub struct Engine {
     /// Maps a queue pair number of the switch to a lane.
     lane_of: Exact<LaneId>,
     pub(super) lanes: Direct<Lane>,
+    /// By target lane or member. They save time and decide nothing, so hardware has none.
+    corrections: Box<[LaneCorrection]>,
 }
 
-/// The result of offering a packet to the engine.
-#[derive(Debug)]
-pub enum Outcome {
-    /// It was for one of the engine's queue pairs.
-    Taken,
-    /// It is for the program, on a lane of kind [`LaneKind::Program`]. Its ICRC is not checked.
-    Program(LaneId, Packet),
-    /// It is for a queue pair that the engine does not know.
-    NotMine(Packet),
+/// What a packet addressed to the switch itself is.
+#[derive(Clone, Copy, Debug)]
+pub enum Sort {
+    /// For [`Engine::fragment`]. Its ICRC is not checked.
+    Fragment(Response),
+    /// For [`Engine::packet`].
+    Lane(LaneId),
+    /// For the program, on a lane of kind [`LaneKind::Program`]. Its ICRC is not checked.
+    Program(LaneId),
+    /// To be dropped.
+    Drop(DropReason),
+}
+
+/// A fragment of a READ response on a source lane: what the engine needs of its headers.
+#[derive(Clone, Copy, Debug)]
+pub struct Response {
+    lane: LaneId,
+    /// The path MTU of the lane in bytes.
+    mtu: u32,
+    psn: Psn,
+    ecn: Ecn,
+    identification: u16,
 }
 
 pub(super) fn clock(now: Instant) -> u32 {
@@ -48,6 +64,7 @@ impl Engine {
             header_checks: false,
             lane_of: Exact::new("transfer.lane_of", 0, 24, lanes),
             lanes: Direct::new("transfer.lanes", 8, lanes),
+            corrections: vec![LaneCorrection::default(); lanes].into(),
         }
     }
 
@@ -159,96 +176,95 @@ impl Engine {
         &self.config
     }
 
-    /// Handles a packet addressed to the switch itself.
+    /// What a packet with these headers is, which arrived on `port` and is addressed to the switch.
     #[inline]
+    pub fn sort(&self, port: PortId, view: &View<'_>) -> Sort {
+        let Some(&id) = self.lane_of.lookup(u64::from(view.target_qp().0)) else {
+            return Sort::Drop(DropReason::UnknownQp);
+        };
+        let Some(lane) = self.lanes.lookup(id.index()) else {
+            return Sort::Drop(DropReason::UnknownQp);
+        };
+        if lane.ipv4.target != view.source() || lane.port != port {
+            return Sort::Drop(DropReason::Stranger);
+        }
+        match lane.kind {
+            LaneKind::Program => Sort::Program(id),
+            LaneKind::Source if view.opcode().is_read_response() => Sort::Fragment(Response {
+                lane: id,
+                mtu: lane.mtu,
+                psn: view.psn(),
+                ecn: view.ecn(),
+                identification: view.identification(),
+            }),
+            _ => Sort::Lane(id),
+        }
+    }
+
+    /// Handles a packet on a lane.
     pub fn packet<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
-        port: PortId,
+        (port, id): (PortId, LaneId),
         headers: &Headers,
-        packet: Packet,
-    ) -> Outcome
-    where
+        packet: &Packet,
+    ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
-        let Some(&id) = self.lane_of.lookup(u64::from(headers.bth.target_qp.0)) else {
-            return Outcome::NotMine(packet);
-        };
         let Some(&lane) = self.lanes.lookup(id.index()) else {
-            return Outcome::NotMine(packet);
+            return pass.drop(port, DropReason::UnknownQp, packet);
         };
-        if lane.ipv4.target != headers.ipv4.source || lane.port != port {
-            pass.drop(port, DropReason::Stranger, &packet);
-            return Outcome::Taken;
-        }
-        if lane.kind == LaneKind::Program {
-            return Outcome::Program(id, packet);
+        // Such packets end here, so no node behind the switch would detect corruption.
+        if self.config.check && icrc::verify(packet, &self.memory) != icrc::Verdict::Right {
+            return pass.drop(port, DropReason::BadCheck, packet);
         }
         let opcode = headers.bth.opcode;
-        let is_fragment = matches!(
-            opcode,
-            Opcode::ReadResponseFirst
-                | Opcode::ReadResponseMiddle
-                | Opcode::ReadResponseLast
-                | Opcode::ReadResponseOnly
-        );
-        if is_fragment && lane.kind == LaneKind::Source {
-            self.fragment(pass, port, id, &lane, headers, packet);
-            return Outcome::Taken;
-        }
-        // All other packets end here, so no node behind the switch would detect corruption.
-        if self.config.check && icrc::verify(&packet, &self.memory) != icrc::Verdict::Right {
-            pass.drop(port, DropReason::BadCheck, &packet);
-            return Outcome::Taken;
-        }
         match (lane.kind, headers.extension) {
             (LaneKind::Word { .. }, Extension::Aeth(_)) if opcode == Opcode::ReadResponseOnly => {
-                self.word_response(pass, port, id, headers.bth.psn, &packet);
+                self.word_response(pass, port, id, headers.bth.psn, packet);
             }
             (LaneKind::Target, Extension::Aeth(aeth)) if opcode == Opcode::Acknowledge => {
-                self.target_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
+                self.target_acknowledge(pass, port, id, headers.bth.psn, aeth, packet);
             }
             (LaneKind::Member { group, bit, .. }, Extension::Aeth(aeth))
                 if opcode == Opcode::Acknowledge =>
             {
                 let answer = (headers.bth.psn, aeth);
-                self.member_acknowledge(pass, port, (id, group, bit), answer, &packet);
+                self.member_acknowledge(pass, port, (id, group, bit), answer, packet);
             }
             (LaneKind::Doorbell { first }, Extension::None) if opcode == Opcode::SendOnly => {
-                self.doorbell(pass, port, (id, &lane, first), headers.bth.psn, &packet);
+                self.doorbell(pass, port, (id, &lane, first), headers.bth.psn, packet);
             }
             (LaneKind::Source | LaneKind::Word { .. }, Extension::Aeth(aeth))
                 if opcode == Opcode::Acknowledge =>
             {
-                self.initiator_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
+                self.initiator_acknowledge(pass, port, id, headers.bth.psn, aeth, packet);
             }
-            (LaneKind::Target, Extension::Cnp) => self.congestion(pass, port, id, &packet),
+            (LaneKind::Target, Extension::Cnp) => self.congestion(pass, port, id, packet),
             (LaneKind::Member { group, .. }, Extension::Cnp) => {
-                self.congestion(pass, port, group, &packet);
+                self.congestion(pass, port, group, packet);
             }
-            _ => pass.drop(port, DropReason::UnexpectedOpcode, &packet),
+            _ => pass.drop(port, DropReason::UnexpectedOpcode, packet),
         }
-        Outcome::Taken
     }
 
     /// Turns a fragment of a READ response into a fragment of a WRITE.
     #[inline]
-    fn fragment<T, D>(
+    pub fn fragment<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
         port: PortId,
-        id: LaneId,
-        lane: &Lane,
-        headers: &Headers,
+        response: Response,
         packet: Packet,
     ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
+        let Response { lane: id, mtu, .. } = response;
         let (at, cursor) = (id.index(), &mut pass.cursor);
         let registers = &mut self.registers;
         let first = Psn::new(registers.first.read(cursor, at));
         let target = registers.target.read(cursor, at);
-        let index = headers.bth.psn.distance_from(first);
+        let index = response.psn.distance_from(first);
         let count = registers.count.read(cursor, at);
         let header = if self.header_checks {
             registers.header.read(cursor, at)
@@ -279,8 +295,8 @@ impl Engine {
         registers.activity.write(cursor, at, clock(pass.now));
         let length = registers.length.read(cursor, at);
         let end = index + fragments;
-        let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
-        let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(lane.mtu));
+        let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(mtu));
+        let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(mtu));
         let is_malformed = !is_whole || (fragments > 1 && (index == 0 || end == count));
         // With a wrong header the transfer is over already, and that must be reported.
         if is_malformed && !is_wrong {
@@ -290,7 +306,7 @@ impl Engine {
         let cookie = registers.cookie.read(cursor, at);
         let address = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.target_rkey.read(cursor, at));
-        let psn = headers.bth.psn.add(offset);
+        let psn = response.psn.add(offset);
         if header != 0 {
             // The first fragment decides; if it arrives again, it decides again.
             let seen = registers.complete.update(cursor, at, |seen| {
@@ -311,32 +327,35 @@ impl Engine {
         };
         let every = self.config.acknowledge_every;
         let fragment = emit::Fragment {
+            ecn: response.ecn,
+            identification: response.identification,
             index,
             count,
             psn,
             ack_request: end == count || end / every > index / every,
             reth,
         };
-        self.rewrite(pass, port, target as u16, headers, packet, &fragment);
+        self.rewrite(pass, port, target as u16, packet, &fragment);
     }
 
     /// Forwards a fragment to its target, or to each member of a group of targets.
     #[inline]
     fn rewrite<T, D>(
-        &self,
+        &mut self,
         pass: &mut Pass<'_, T, D>,
         port: PortId,
         to: u16,
-        headers: &Headers,
         mut packet: Packet,
         fragment: &emit::Fragment,
     ) {
         let (config, lanes) = (&self.config, &self.lanes);
+        let corrections = &mut self.corrections;
         let Some(target) = lanes.lookup(usize::from(to)) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         };
         if !matches!(target.kind, LaneKind::Group { .. }) {
-            emit::rewrite(config, target, headers, fragment, &mut packet);
+            let correction = &mut corrections[usize::from(to)];
+            emit::rewrite(config, target, correction, fragment, &mut packet);
             return pass.forward(target.port, packet);
         }
         pass.multicast(to, packet, |member, copy| {
@@ -352,7 +371,8 @@ impl Engine {
                 ..fragment.reth
             };
             let fragment = emit::Fragment { reth, ..*fragment };
-            emit::rewrite(config, target, headers, &fragment, copy);
+            let correction = &mut corrections[usize::from(member)];
+            emit::rewrite(config, target, correction, &fragment, copy);
         });
     }
 }

@@ -58,7 +58,7 @@ use rackweave_base::{Duration, MacAddr, PortId, Psn, Qpn, Rkey};
 use rackweave_wire::{Ethernet, Ipv4, Udp};
 use serde::{Deserialize, Serialize};
 
-pub use engine::{Engine, Outcome};
+pub use engine::{Engine, Response, Sort};
 pub use patience::Cause;
 
 /// A connection between the switch and a node, identified by its index in the tables.

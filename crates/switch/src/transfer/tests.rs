@@ -4,7 +4,9 @@ use super::*;
 use crate::pass::Pass;
 use crate::{Budget, Counters, Ledger, Program, Switch, SwitchConfig};
 use rackweave_base::{Instant, Memory, Packet, Payload, Psn};
-use rackweave_wire::{Aeth, Bth, Extension, Headers, NakCode, Opcode, Rewrite, Syndrome, icrc};
+use rackweave_wire::{
+    Aeth, Bth, Extension, Headers, NakCode, Opcode, Rewrite, Syndrome, View, icrc,
+};
 use std::net::Ipv4Addr;
 
 /// A program that consists of the engine only; it forwards the engine's events to the controller.
@@ -46,9 +48,15 @@ impl Program for Alone {
         port: PortId,
         packet: Packet,
     ) {
-        let headers = Headers::of(&packet).expect("the tests send whole packets");
-        if let Outcome::NotMine(packet) = self.0.packet(pass, port, &headers, packet) {
-            pass.drop(port, crate::DropReason::UnknownQp, &packet);
+        let view = View::of(&packet).expect("the tests send whole packets");
+        match self.0.sort(port, &view) {
+            Sort::Fragment(response) => self.0.fragment(pass, port, response, packet),
+            Sort::Lane(lane) => {
+                let headers = view.headers();
+                self.0.packet(pass, (port, lane), &headers, &packet);
+            }
+            Sort::Program(_) => {}
+            Sort::Drop(reason) => pass.drop(port, reason, &packet),
         }
     }
 
