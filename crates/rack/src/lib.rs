@@ -9,7 +9,6 @@
 //!
 //! This crate may use both an endpoint and the switch. It must not know any workload or command.
 
-mod awake;
 mod build;
 mod capture;
 pub mod config;
@@ -19,6 +18,7 @@ mod flow;
 pub mod hosted;
 mod index;
 mod linked;
+mod locked;
 #[cfg(test)]
 mod mesh_tests;
 pub mod messaging;

@@ -11,10 +11,10 @@ mod drive;
 mod waiting;
 
 use super::tasks::Tasks;
-use crate::awake::{LockedMachine, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
 use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
+use crate::locked::{LockedMachine, try_lock};
 use agenda::Agenda;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use rackweave_base::packet::Pool;

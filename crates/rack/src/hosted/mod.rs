@@ -21,6 +21,7 @@
 
 mod again;
 mod client;
+mod credit;
 mod elector;
 mod flow_names;
 mod joined;

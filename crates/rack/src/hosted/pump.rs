@@ -1,7 +1,8 @@
 //! One machine of a process, driven by waiting threads and by a driver thread that sleeps on the
 //! machine's links while nothing is due.
 
-use crate::awake::{Credit, LockedMachine, span};
+use super::credit::Credit;
+use crate::locked::{LockedMachine, span};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rackweave_base::{Duration, Instant};
 use rackweave_link::{Link, wait};

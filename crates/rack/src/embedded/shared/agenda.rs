@@ -1,8 +1,8 @@
 //! Which machines of an embedded rack have something to do: those whose doorbells ring, and those
 //! whose time has come.
 
-use crate::awake::{LockedMachine, NEVER};
 use crate::linked::arrivals::Arrivals;
+use crate::locked::{LockedMachine, NEVER};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::{Instant, PortId};
 use rackweave_controller::Topology;

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use super::waiting::Rest;
-use crate::awake::{LockedMachine, NEVER, span, try_lock};
+use crate::locked::{LockedMachine, NEVER, span, try_lock};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Progress;
@@ -22,9 +22,10 @@ const SPINS: u32 = 32;
 const STAYS: Duration = Duration::from_micros(100);
 
 /// While another thread has driven within this time, a driver thread does not expect to be needed
-/// for a small amount of work; it looks again after this time.
-const LEFT: Duration = Duration::from_millis(1);
-const LEFT_NAP: Time = Time::from_millis(1);
+/// for a small amount of work, and looks again after this time: so long may what a thread posts
+/// wait that has just stopped driving.
+const LEFT: Duration = Duration::from_micros(250);
+const LEFT_NAP: Time = Time::from_micros(250);
 
 /// Maximum steps of one call: so many that a request and its response arrive.
 const STEPS: u32 = 8;
@@ -33,7 +34,9 @@ impl Shared {
     /// Wakes a thread that drives what was posted, if all sleep that would.
     #[inline]
     pub fn kick(&self) {
-        if self.sleeping.load(Ordering::SeqCst) > 0 {
+        let drivers_rest = self.sleeping.load(Ordering::SeqCst) > 0
+            || self.tasks.wait() && self.napping.load(Ordering::SeqCst) > 0;
+        if drivers_rest {
             self.wake_drivers();
         } else if self.waiting.any_asleep() && !self.has_drivers.load(Ordering::Relaxed) {
             self.waiting.wake_some();
@@ -94,7 +97,8 @@ impl Shared {
     /// an idle rack; it wakes the others when there is work for them.
     fn driver_rest(&self, index: u32, now: Instant) {
         let driven = Instant::from_nanos(self.driven.load(Ordering::Relaxed));
-        if now.since(driven) < LEFT {
+        // Tasks that wait have a thread that drives only now and then.
+        if now.since(driven) < LEFT && !self.tasks.wait() {
             // The threads that drive say so if they have need of another one.
             self.napping.fetch_add(1, Ordering::SeqCst);
             std::thread::park_timeout(LEFT_NAP);

@@ -168,3 +168,59 @@ impl Waiting {
         place.threads().retain(|thread| thread.id() != this.id());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU32;
+
+    const LONG: Time = Time::from_secs(60);
+
+    /// Two threads answer each other and sleep each time: if a wake-up were lost, both would sleep
+    /// for a minute.
+    #[test]
+    fn no_event_is_missed_by_a_thread_that_falls_asleep() {
+        let (waiting, number) = (&Waiting::new(2), &AtomicU32::new(0));
+        let started = std::time::Instant::now();
+        let play = |place: usize, other: usize, mine: u32| {
+            for turn in (mine..2000).step_by(2) {
+                loop {
+                    let events = waiting.places[place].events.load(Ordering::SeqCst);
+                    if number.load(Ordering::SeqCst) == turn {
+                        break;
+                    }
+                    waiting.sleep(place, events, || Some(LONG));
+                }
+                number.store(turn + 1, Ordering::SeqCst);
+                waiting.note(other);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| play(0, 1, 0));
+            scope.spawn(|| play(1, 0, 1));
+        });
+        assert!(started.elapsed() < LONG, "a thread was not woken");
+        assert!(!waiting.any_asleep());
+    }
+
+    #[test]
+    fn a_thread_sleeps_only_if_nothing_has_happened_for_a_while() {
+        let waiting = Waiting::new(1);
+        let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+        let sleeps = |round, micros| match waiting.rest(0, round, at(micros)) {
+            Rest::Awake => None,
+            Rest::Sleep(nap, _) => Some(nap),
+        };
+        assert_eq!(sleeps(0, 100), None);
+        assert_eq!(sleeps(1, 149), None);
+        assert_eq!(sleeps(2, 150), Some(Time::from_micros(500)));
+        assert_eq!(sleeps(3, 1100), Some(Time::from_millis(1)));
+        assert_eq!(sleeps(4, 99_000), Some(Time::from_millis(5)));
+        waiting.note(0);
+        assert_eq!(sleeps(5, 99_001), None);
+        assert_eq!(sleeps(6, 99_060), Some(Time::from_micros(500)));
+        // A new wait, at the same place or at another one.
+        assert_eq!(sleeps(0, 99_070), None);
+        assert!(matches!(waiting.rest(1, 9, at(99_130)), Rest::Awake));
+    }
+}
