@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     waiting: Waiting,
     /// When a waiting thread last drove, in nanoseconds.
     driven: AtomicU64,
+    /// When much was last moved in one call, in nanoseconds.
+    much: AtomicU64,
     /// The driver threads, and how many of them sleep until they are woken, or nap.
     drivers: Mutex<Vec<Thread>>,
     has_drivers: AtomicBool,
@@ -122,6 +124,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             waiting: Waiting::new(config.node.len()),
             driven: AtomicU64::new(0),
+            much: AtomicU64::new(0),
             drivers: Mutex::new(Vec::new()),
             has_drivers: AtomicBool::new(false),
             sleeping: AtomicUsize::new(0),
@@ -180,6 +183,7 @@ impl Shared {
         let result = act(&mut linked);
         if linked.nic.wants_to_send() || linked.target.is_some() {
             self.agenda.ring_node(node);
+            drive::note_posted();
         }
         self.agenda
             .note_deadline(&self.nodes[node], linked.deadline());
@@ -213,6 +217,7 @@ impl Shared {
         let mut linked_switches = self.switches.lock();
         let result = act(&mut linked_switches.0.get_mut(at)?.switch);
         self.agenda.ring_switch(at);
+        drive::note_posted();
         self.agenda
             .note_deadline(&self.switches, linked_switches.deadline());
         Some(result)

@@ -1,6 +1,7 @@
 //! Which machines of an embedded rack have something to do: those whose doorbells ring, and those
 //! whose time has come.
 
+use super::drive::pause;
 use crate::linked::arrivals::Arrivals;
 use crate::locked::{LockedMachine, NEVER};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,8 @@ pub(super) struct Agenda {
     due: AtomicU64,
 }
 
-/// Doorbells that have rung all the time since a first look.
-pub(super) struct Late(Vec<u64>);
+/// Words of doorbells that [`Agenda::lingers`] compares; further ones linger as soon as they ring.
+const COMPARED: usize = 8;
 
 impl Agenda {
     pub fn new(nodes: usize, topology: &Topology) -> Self {
@@ -74,9 +75,24 @@ impl Agenda {
         self.switches.iter().any(|(doorbells, _)| doorbells.any())
     }
 
-    /// For looks at doorbells that nobody takes.
-    pub fn late(&self) -> Late {
-        Late(self.words().collect())
+    /// Whether a doorbell rings that still rings after so many pauses of the core: no thread is about
+    /// to take it.
+    pub fn lingers(&self, pauses: u32) -> bool {
+        let (mut before, mut any) = ([u64::MAX; COMPARED], 0);
+        for (at, word) in self.words().enumerate() {
+            any |= word;
+            if let Some(before) = before.get_mut(at) {
+                *before = word;
+            }
+        }
+        if any == 0 {
+            return false;
+        }
+        pause(pauses);
+        let before = before.iter().copied().chain(core::iter::repeat(u64::MAX));
+        self.words()
+            .zip(before)
+            .any(|(now, before)| now & before != 0)
     }
 
     fn words(&self) -> impl Iterator<Item = u64> {
@@ -129,17 +145,5 @@ impl Agenda {
             }
         });
         self.due.fetch_min(next, Ordering::AcqRel);
-    }
-}
-
-impl Late {
-    /// Looks once more, or for the first time. Whether any has rung at each look.
-    pub fn look(&mut self, agenda: &Agenda, is_first: bool) -> bool {
-        let mut any = 0;
-        for (late, now) in self.0.iter_mut().zip(agenda.words()) {
-            *late = if is_first { now } else { *late & now };
-            any |= *late;
-        }
-        any != 0
     }
 }

@@ -4,6 +4,7 @@
 use super::Shared;
 use super::waiting::Rest;
 use crate::locked::{LockedMachine, NEVER, span, try_lock};
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Progress;
@@ -13,10 +14,17 @@ use std::time::Duration as Time;
 /// The work from which a node counts as busy in one burst: about so many KiB.
 const MUCH: u32 = 64;
 
-/// A driver thread takes what it finds at each of so many looks, with so many pauses of the core
-/// between two: about two microseconds. Others have not taken it in this time.
-const LOOKS: u32 = 3;
-const SPINS: u32 = 32;
+/// The work in one call from which a driver thread helps: more than a burst of small packets from
+/// node to node, which two threads would not move faster than one.
+const WORTH_HELP: u32 = 256;
+
+/// A thread leaves what rings to the others if it does not ring any more after so many pauses of the
+/// core: a waiting thread after some tenths of a microsecond, a driver thread after about two.
+const PAUSES: u32 = 8;
+const PAUSES_DRIVER: u32 = 64;
+
+/// All threads take whatever there is for so long after much has moved in one call.
+const HELPS: Duration = Duration::from_micros(50);
 
 /// How long a driver thread stays awake after it has found something to do.
 const STAYS: Duration = Duration::from_micros(100);
@@ -29,6 +37,20 @@ const LEFT_NAP: Time = Time::from_micros(250);
 
 /// Maximum steps of one call: so many that a request and its response arrive.
 const STEPS: u32 = 8;
+
+thread_local! {
+    /// Whether this thread has posted something, or left something that it had begun to move.
+    static GOES_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(super) fn pause(pauses: u32) {
+    (0..pauses).for_each(|_| core::hint::spin_loop());
+}
+
+/// Records that this thread has posted something.
+pub(super) fn note_posted() {
+    GOES_ON.set(true);
+}
 
 impl Shared {
     /// Wakes a thread that drives what was posted, if all sleep that would.
@@ -65,26 +87,26 @@ impl Shared {
     /// Drives the rack on a thread of its own, until it stops.
     ///
     /// Waiting threads drive the rack themselves, and a machine that changes threads costs more
-    /// than it gains, unless there is much to do. So this thread takes what nobody has taken for a
-    /// while, and what comes while nobody waits.
+    /// than it gains, unless there is much to do. So this thread helps where much moves, and takes
+    /// what nobody has taken for a while or what comes while nobody waits.
     pub fn run_driver(&self, index: u32) {
-        let mut late = self.agenda.late();
         let mut helped = Instant::ZERO;
         while !self.stop.load(Ordering::Relaxed) {
-            let is_late = (0..LOOKS).all(|look| {
-                if look > 0 {
-                    (0..SPINS).for_each(|_| core::hint::spin_loop());
-                }
-                late.look(&self.agenda, look == 0)
-            });
+            let much_moves = self.much_moves(self.time());
+            let takes = much_moves || self.agenda.lingers(PAUSES_DRIVER);
             let now = self.time();
-            if is_late || self.agenda.is_due(now) {
-                if self.drive_those(now, |_| true) > 0 {
+            if takes || self.agenda.is_due(now) {
+                // Where much moves, a node has a thread of its own, which would wait for this one.
+                let which = |at: usize| !(much_moves && self.nodes[at].is_attended(now));
+                if self.drive_those(now, which) > 0 {
                     helped = now;
                     self.tasks.wake();
                     continue;
                 }
-                std::thread::yield_now();
+                match much_moves {
+                    true => pause(PAUSES_DRIVER),
+                    false => std::thread::yield_now(),
+                }
             }
             if now.since(helped) > STAYS {
                 self.driver_rest(index, now);
@@ -133,10 +155,27 @@ impl Shared {
     /// Drives the rack a little on behalf of a node: other nodes whose own threads move much are
     /// left to them. Returns true if anything happened.
     pub fn drive_from(&self, node: usize) -> bool {
+        self.drive_waiting(|now| {
+            self.nodes[node].attend(now);
+            move |at| at == node || !self.nodes[at].is_attended(now)
+        })
+    }
+
+    /// Drives on a thread that waits. What it has posted it takes all the way; what another thread
+    /// has begun is left to that one, unless it does not get on with it.
+    fn drive_waiting<W: Fn(usize) -> bool>(&self, which: impl FnOnce(Instant) -> W) -> bool {
         let now = self.time();
         self.driven.store(now.as_nanos(), Ordering::Relaxed);
-        self.nodes[node].attend(now);
-        self.drive_those(now, |at| at == node || !self.nodes[at].is_attended(now)) > 0
+        let which = which(now);
+        let takes = GOES_ON.replace(false)
+            || self.agenda.is_due(now)
+            || self.much_moves(now)
+            || self.agenda.lingers(PAUSES);
+        takes && self.drive_those(now, which) > 0
+    }
+
+    fn much_moves(&self, now: Instant) -> bool {
+        now.since(Instant::from_nanos(self.much.load(Ordering::Relaxed))) < HELPS
     }
 
     /// Runs the machines that have something to do, and then those for which they had something.
@@ -155,7 +194,11 @@ impl Shared {
                 work += self.run_switches(now);
             }
             moved += work;
-            if work == 0 || moved >= MUCH {
+            if work == 0 {
+                break;
+            }
+            if moved >= MUCH {
+                GOES_ON.set(true);
                 break;
             }
         }
@@ -165,8 +208,11 @@ impl Shared {
         if moved > 0 {
             self.waiting.note(self.waiting.anywhere());
             self.tasks.wake();
-            if moved >= MUCH && self.napping.load(Ordering::Relaxed) > 0 {
-                self.wake_drivers();
+            if moved >= WORTH_HELP {
+                self.much.store(now.as_nanos(), Ordering::Relaxed);
+                if self.napping.load(Ordering::Relaxed) > 0 {
+                    self.wake_drivers();
+                }
             }
         }
         moved
@@ -220,9 +266,7 @@ impl Shared {
 
 impl Progress for Shared {
     fn drive(&self) -> bool {
-        let now = self.time();
-        self.driven.store(now.as_nanos(), Ordering::Relaxed);
-        self.drive_those(now, |_| true) > 0
+        self.drive_waiting(|_| |_| true)
     }
 
     fn relax(&self, idle_rounds: u32) {
