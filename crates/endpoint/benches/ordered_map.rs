@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Keys are distinct and random. Every map is filled by inserts in random order, then asked for
-//! keys that it holds, by one thread and by two. `std`'s map is measured in the same run; its time
+//! keys that it holds, by one thread and by two; the tree also for many of them at once. `std`'s map is measured in the same run; its time
 //! with one thread is 1. Maps that are not for threads have no second column.
 
 use congee::Congee;
@@ -21,6 +21,36 @@ use std::time::Instant;
 trait Map: Sync {
     fn insert(&self, key: u64, value: u64);
     fn lookup(&self, key: u64) -> Option<u64>;
+
+    /// Looks up keys that are there.
+    fn lookup_all(&self, keys: &[u64]) {
+        for &key in keys {
+            assert_eq!(black_box(self.lookup(key)), Some(value_of(key)));
+        }
+    }
+}
+
+/// A tree that is asked for many keys at once.
+struct Together(Tree);
+
+impl Map for Together {
+    fn insert(&self, key: u64, value: u64) {
+        Map::insert(&self.0, key, value);
+    }
+
+    fn lookup(&self, key: u64) -> Option<u64> {
+        self.0.lookup_word(key)
+    }
+
+    fn lookup_all(&self, keys: &[u64]) {
+        let mut values = [None; 64];
+        for keys in keys.chunks(values.len()) {
+            let values = &mut values[..keys.len()];
+            self.0.lookup_words(keys, black_box(values));
+            let expected = keys.iter().map(|&key| Some(value_of(key)));
+            assert!(values.iter().copied().eq(expected));
+        }
+    }
 }
 
 impl Map for Tree {
@@ -98,11 +128,7 @@ fn shared(
                 map.insert(key, value_of(key));
             }
         });
-        lookup[at] = rate(threads, asked, |part| {
-            for &key in part {
-                assert_eq!(black_box(map.lookup(key)), Some(value_of(key)));
-            }
-        });
+        lookup[at] = rate(threads, asked, |part| map.lookup_all(part));
     }
     print_row(name, insert, lookup, base);
 }
@@ -151,14 +177,18 @@ fn compare(count: usize, node_sizes: &[u32]) {
     let base = (insert, lookup);
     print_row("std BTreeMap", [insert, 0.0], [lookup, 0.0], base);
     for &node_size in node_sizes {
-        shared(&format!("Tree, {node_size} B"), &keys, &asked, base, || {
+        let make = || {
             let config = TreeConfig::for_keys(count as u64, node_size, 8);
             let memory = Memory::new(config.bytes() as usize + (4 << 20));
             let block = memory
                 .allocate(config.bytes() as usize)
                 .expect("under the limit");
-            Box::new(Tree::create(block, &config).expect("the settings are right"))
-        });
+            Tree::create(block, &config).expect("the settings are right")
+        };
+        let name = format!("Tree, {node_size} B");
+        shared(&name, &keys, &asked, base, || Box::new(make()));
+        let name = format!("{name}, 64 at once");
+        shared(&name, &keys, &asked, base, || Box::new(Together(make())));
     }
     shared("scc TreeIndex", &keys, &asked, base, || {
         Box::new(TreeIndex::<u64, u64>::new())

@@ -8,6 +8,11 @@ use rackweave_wire::fabric::tree::{
     NEXT_WORD, NodePointer, TREE_WORD, check_of_entry, check_of_header,
 };
 
+/// Entries of a cache line.
+const LINE: usize = 4;
+/// Entries of a block in large tree nodes: as many lines as a line has entries.
+const BLOCK: usize = LINE * LINE;
+
 /// A tree node in memory. What is read is valid if the latch has not changed since.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
@@ -23,6 +28,12 @@ pub(super) struct Entry {
     /// An eight-byte value, a reference or a pointer.
     pub value: u64,
     pub is_reference: bool,
+}
+
+/// The last entries of all lines but the last of the block that begins with entry `first`.
+#[inline]
+const fn line_ends(first: usize) -> [usize; BLOCK / LINE - 1] {
+    [first + LINE - 1, first + 2 * LINE - 1, first + 3 * LINE - 1]
 }
 
 impl Entry {
@@ -127,32 +138,84 @@ impl<'a> Node<'a> {
     /// The first entry of `count` whose key is `key` or more.
     #[inline]
     pub fn lower_bound(self, count: usize, key: u64) -> usize {
-        if count == 0 {
-            return 0;
-        }
-        // No branches depend on keys: half of them would be mispredicted.
-        let (mut from, mut len) = (0, count);
-        while len > 1 {
-            let half = len / 2;
-            from += usize::from(self.key(from + half - 1) < key) * half;
-            len -= half;
-        }
-        from + usize::from(self.key(from) < key)
+        let is_before = |other| other < key;
+        self.rank(self.block(count, is_before), count, is_before)
     }
 
     /// The index of the child to which a key belongs.
     #[inline]
     pub fn child_index(self, count: usize, key: u64) -> usize {
-        if count == 0 {
-            return 0;
+        self.child_in(self.child_block(count, key), count, key)
+    }
+
+    /// The block in which the child is to which a key belongs, or the one before it: see
+    /// [`Self::block`].
+    #[inline]
+    pub fn child_block(self, count: usize, key: u64) -> usize {
+        self.block(count, |other| other <= key)
+    }
+
+    /// The index of the child to which a key belongs, according to [`Self::child_block`].
+    #[inline]
+    pub fn child_in(self, block: usize, count: usize, key: u64) -> usize {
+        self.rank(block, count, |other| other <= key)
+            .saturating_sub(1)
+    }
+
+    /// Number of blocks of which all keys are before some key; `is_before` is true for keys in
+    /// front of others.
+    ///
+    /// A search by halves waits for memory as often as there are halves: each step loads from
+    /// another cache line, and its address depends on the step before. This one and [`Self::rank`]
+    /// wait once each. The addresses here depend on nothing, not even the count, so the last keys
+    /// of all blocks arrive together with the header. No branches depend on keys: half of them
+    /// would be mispredicted.
+    #[inline(always)]
+    pub fn block(self, count: usize, is_before: impl Fn(u64) -> bool) -> usize {
+        let block = self.block_entries();
+        let (mut blocks, mut end) = (0, block);
+        while end <= self.layout.capacity() {
+            blocks += usize::from(end <= count) & usize::from(is_before(self.key(end - 1)));
+            end += block;
         }
-        let (mut from, mut len) = (0, count);
-        while len > 1 {
-            let half = len / 2;
-            from += usize::from(self.key(from + half) <= key) * half;
-            len -= half;
+        blocks
+    }
+
+    /// Number of keys that are before some key, according to [`Self::block`].
+    #[inline(always)]
+    pub fn rank(self, block: usize, count: usize, is_before: impl Fn(u64) -> bool) -> usize {
+        let last = count.saturating_sub(1);
+        let counts = |index: usize| {
+            usize::from(index < count) & usize::from(is_before(self.key(index.min(last))))
+        };
+        let mut line = self.block_entries() * block;
+        if self.block_entries() > LINE {
+            let [first, second, third] = line_ends(line);
+            line += LINE * (counts(first) + counts(second) + counts(third));
         }
-        from
+        // The last entry of the line is the end of a line or a block, if it exists.
+        line + counts(line) + counts(line + 1) + counts(line + 2)
+    }
+
+    /// Loads from the lines of a block that [`Self::rank`] loads from, so that they are on their
+    /// way. The result means nothing.
+    #[inline]
+    pub fn touch(self, block: usize) -> u64 {
+        let last = self.layout.capacity() - 1;
+        let ends = line_ends(self.block_entries() * block);
+        let keys = ends.map(|index| self.key(index.min(last)));
+        keys[0] ^ keys[1] ^ keys[2]
+    }
+
+    /// Entries of a block. In a small tree node it is a line: one wait for all of them is shorter
+    /// than two waits.
+    #[inline]
+    fn block_entries(self) -> usize {
+        if self.layout.capacity() <= 2 * BLOCK {
+            LINE
+        } else {
+            BLOCK
+        }
     }
 
     /// The child at an index.

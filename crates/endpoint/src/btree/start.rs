@@ -5,8 +5,8 @@
 //! the key between its fences. If the key is to the right, the walk follows right neighbours, as in
 //! a B-link tree. Otherwise the walk begins at the root, as it would without a hint.
 
-use super::tree::{Found, LatchedNode, Tree};
-use rackweave_wire::fabric::tree::{ROOT, ValueRef};
+use super::tree::{Found, LatchedNode, Tree, found_at};
+use rackweave_wire::fabric::tree::ROOT;
 
 /// Maximum number of right neighbours that are followed.
 const FOLLOWED_MAX: u8 = 4;
@@ -140,14 +140,7 @@ impl Tree {
         let node = leaf.node;
         let count = node.count(node.meta());
         let index = node.lower_bound(count, key);
-        let found = (index < count && node.key(index) == key).then(|| {
-            let word = node.value(index);
-            if node.is_reference(index) {
-                Found::Reference(ValueRef::from_word(word))
-            } else {
-                Found::Inline(word)
-            }
-        });
+        let found = found_at(node, index, count, key);
         match &found {
             None => {}
             Some(Found::Inline(word)) => value.extend(word.to_le_bytes()),

@@ -417,3 +417,66 @@ fn threads_share_it() {
     });
     tree.check().unwrap();
 }
+
+/// Keys that are there, their neighbours, and both ends, in tree nodes of every size.
+#[test]
+fn lookups_one_by_one_and_together_agree_with_a_map() {
+    for node_size in rackweave_wire::fabric::tree::NODE_SIZES {
+        let tree = tree(&TreeConfig::for_keys(20_000, node_size, 8));
+        let mut map = BTreeMap::new();
+        let mut rng = rackweave_base::Rng::new(u64::from(node_size));
+        for step in 0..20_000_u64 {
+            let key = rng.below(1 << 20) * 2;
+            tree.put(key, &step.to_le_bytes()).unwrap();
+            map.insert(key, step);
+            if rng.chance(0.2) {
+                let key = rng.below(1 << 20) * 2;
+                assert_eq!(tree.remove(key).unwrap(), map.remove(&key).is_some());
+            }
+        }
+        let mut asked = vec![0, u64::MAX];
+        for &key in map.keys() {
+            asked.extend([key.wrapping_sub(1), key, key + 1]);
+        }
+        let expected: Vec<_> = asked.iter().map(|key| map.get(key).copied()).collect();
+        let one: Vec<_> = asked.iter().map(|&key| tree.lookup_word(key)).collect();
+        assert_eq!(one, expected, "tree nodes of {node_size}");
+        let mut together = vec![None; asked.len()];
+        tree.lookup_words(&asked, &mut together);
+        assert_eq!(together, expected, "tree nodes of {node_size}");
+        tree.lookup_words(&[], &mut []);
+    }
+}
+
+/// A writer splits and merges leaves around keys that stay.
+#[test]
+fn lookups_together_find_what_stays_while_others_come_and_go() {
+    let tree = tree(&small());
+    let kept: Vec<u64> = (0..1000).map(|at| at * 64).collect();
+    for &key in &kept {
+        tree.insert(key, &key.to_le_bytes()).unwrap();
+    }
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..20 {
+                for &key in &kept {
+                    tree.insert(key + 1 + round, &[0; 8]).unwrap();
+                }
+                for &key in &kept {
+                    assert!(tree.remove(key + 1 + round).unwrap());
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut found = vec![None; kept.len()];
+        while !is_over.load(std::sync::atomic::Ordering::Acquire) {
+            tree.lookup_words(&kept, &mut found);
+            assert!(
+                kept.iter()
+                    .zip(&found)
+                    .all(|(&key, &word)| word == Some(key))
+            );
+        }
+    });
+}

@@ -2,7 +2,7 @@
 
 mod lookup;
 
-pub(super) use lookup::Found;
+pub(super) use lookup::{Found, found_at};
 
 use super::allocator::Allocator;
 use super::arena::Arena;
@@ -271,14 +271,17 @@ impl Tree {
                 return place.is_still().then_some((place, parent));
             }
             let index = place.node.child_index(place.node.count(meta), key);
-            let child = self.place(place.node.child(index).index);
-            if !place.is_still() {
-                return None;
-            }
             parent = Some(place);
-            // No writer interfered, so the parent points to a tree node.
-            place = child?;
+            place = self.child(&place, index)?;
         }
+    }
+
+    /// The child of a tree node. `None` if a writer interfered.
+    #[inline]
+    pub(super) fn child(&self, parent: &LatchedNode<'_>, index: usize) -> Option<LatchedNode<'_>> {
+        let child = self.place(parent.node.child(index).index);
+        // If no writer interfered, the parent points to a tree node.
+        child.filter(|_| parent.is_still())
     }
 
     /// Repeats an attempt until it succeeds.
