@@ -134,7 +134,11 @@ impl Ipv4 {
             u32::from_le_bytes(self.target.octets()),
         ];
         // The order of bytes makes no difference to a one's complement sum (RFC 1071 2).
-        let checksum = !fold(words.iter().copied().map(u64::from).sum());
+        let mut sum = 0;
+        for word in words {
+            sum += u64::from(word);
+        }
+        let checksum = !fold(sum);
         words[2] |= u32::from(checksum) << 16;
         words
     }

@@ -23,7 +23,8 @@ pub(crate) fn bytes<const N: usize>(words: [u32; N]) -> [[u8; 4]; N] {
 #[inline]
 pub(crate) fn write<const N: usize>(pairs: [[u32; 2]; N], bytes: &mut [u8]) {
     let (chunks, _) = bytes[..8 * N].as_chunks_mut::<8>();
-    for (chunk, [low, high]) in chunks.iter_mut().zip(&pairs) {
-        *chunk = (u64::from(*low) | u64::from(*high) << 32).to_le_bytes();
+    for (at, chunk) in chunks.iter_mut().enumerate() {
+        let [low, high] = pairs[at];
+        *chunk = (u64::from(low) | u64::from(high) << 32).to_le_bytes();
     }
 }

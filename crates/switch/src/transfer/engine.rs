@@ -179,10 +179,8 @@ impl Engine {
     /// What a packet with these headers is, which arrived on `port` and is addressed to the switch.
     #[inline]
     pub fn sort(&self, port: PortId, view: &View<'_>) -> Sort {
-        let Some(&id) = self.lane_of.lookup(u64::from(view.target_qp().0)) else {
-            return Sort::Drop(DropReason::UnknownQp);
-        };
-        let Some(lane) = self.lanes.lookup(id.index()) else {
+        let id = self.lane_of.lookup(u64::from(view.target_qp().0));
+        let Some((id, lane)) = id.and_then(|&id| Some((id, self.lane(id)?))) else {
             return Sort::Drop(DropReason::UnknownQp);
         };
         if lane.ipv4.target != view.source() || lane.port != port {

@@ -78,7 +78,7 @@ impl Headers {
         self.emit_inlined(bytes, payload_len)
     }
 
-    /// As [`Self::emit`]. Where the headers have just been put together, they need not be in memory.
+    /// As [`Self::emit`]. Headers that have just been put together need not be in memory.
     #[inline(always)]
     pub(crate) fn emit_inlined(&self, bytes: &mut [u8; HEADER_MAX], payload_len: usize) -> usize {
         assert!(
@@ -106,7 +106,10 @@ impl Headers {
         let at = self.ethernet.emit(bytes);
         words::write(pairs, &mut bytes[at..]);
         let end = at + FIXED_LEN;
-        end + self.extension.emit(&mut bytes[end..])
+        match self.extension {
+            Extension::None => end,
+            extension => end + extension.emit(&mut bytes[end..]),
+        }
     }
 
     /// Replaces the header of `packet` by these headers. Existing pad bytes are kept if their

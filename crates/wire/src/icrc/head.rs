@@ -143,8 +143,8 @@ fn ip_len(header: &[u8]) -> usize {
 /// Words of a header without VLAN tag and extension, from IPv4 on.
 pub(super) const PLAIN_WORDS: usize = (ipv4::LEN + udp::LEN + bth::LEN) / 8;
 
-/// What the CRC covers of a header without VLAN tag and extension, as little-endian words. `None` for
-/// any other header.
+/// What the CRC covers of a header without VLAN tag and extension, as little-endian words. `None`
+/// for any other header.
 #[inline]
 pub(super) fn plain(header: &[u8]) -> Option<[u64; PLAIN_WORDS]> {
     const LEN: usize = 8 * PLAIN_WORDS;
@@ -154,10 +154,13 @@ pub(super) fn plain(header: &[u8]) -> Option<[u64; PLAIN_WORDS]> {
         return None;
     }
     let (_, words) = header.as_rchunks::<8>();
-    Some(core::array::from_fn(|at| {
+    // A loop, as adapters of arrays are calls where nothing is optimised across crates.
+    let mut plain = [0; PLAIN_WORDS];
+    for (at, plain) in plain.iter_mut().enumerate() {
         let word = u64::from_le_bytes(words[words.len() - PLAIN_WORDS + at]);
-        word & KEEP[WORDS - PLAIN_WORDS + at]
-    }))
+        *plain = word & KEEP[WORDS - PLAIN_WORDS + at];
+    }
+    Some(plain)
 }
 
 /// The last `count` words of a header. Those that hold all bytes from IPv4 on are whole: in front

@@ -40,7 +40,10 @@ impl LaneCorrection {
         packet.emit_header(|bytes| headers.emit_inlined(bytes, payload_len));
         let Some((check, old)) = before else { return };
         let new = plain(packet.header()).expect("neither VLAN tag nor extension");
-        let difference = core::array::from_fn(|at| old[at] ^ new[at]);
+        let mut difference = [0; PLAIN_WORDS];
+        for (at, word) in difference.iter_mut().enumerate() {
+            *word = old[at] ^ new[at];
+        }
         let tail_len = packet.payload.len() + packet.pad().len();
         packet.check = Some(changed(check, self.change(difference, tail_len)));
     }
@@ -51,9 +54,11 @@ impl LaneCorrection {
         let last = &mut difference[PLAIN_WORDS - 1];
         let psn = (*last >> 32) as u32;
         *last &= u64::from(u32::MAX);
-        let pairs = difference.iter().zip(&self.difference);
-        let is_other = pairs.fold(0, |bits, (new, old)| bits | (new ^ old)) != 0;
-        if is_other || tail_len != self.tail_len {
+        let mut bits = 0;
+        for (at, word) in difference.iter().enumerate() {
+            bits |= word ^ self.difference[at];
+        }
+        if bits != 0 || tail_len != self.tail_len {
             *self = Self {
                 difference,
                 tail_len,

@@ -13,8 +13,8 @@ const ONE: u32 = 1 << 31;
 /// Maximum length of a tail (payload and pad) whose power is in a table.
 const TAIL_MAX: usize = PAYLOAD_MAX + 3;
 
-/// The lengths of tails that are frequent: a fragment that is not the last one of its message has as
-/// many payload bytes as the path MTU (InfiniBand specification 1.4, 9.7.4.1.5 and table 24).
+/// The lengths of tails that are frequent: a fragment that is not the last one of its message has
+/// as many payload bytes as the path MTU, and there are these five.
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 /// The product of a constant and each value of each byte of the other factor.
@@ -68,8 +68,11 @@ pub const fn lookups(columns: [u32; 32]) -> Products {
 /// The product of a matrix and `value`.
 #[inline]
 pub fn look_up(products: &Products, value: u32) -> u32 {
-    let [b0, b1, b2, b3] = value.to_le_bytes().map(usize::from);
-    products[0][b0] ^ products[1][b1] ^ products[2][b2] ^ products[3][b3]
+    let [b0, b1, b2, b3] = value.to_le_bytes();
+    products[0][usize::from(b0)]
+        ^ products[1][usize::from(b1)]
+        ^ products[2][usize::from(b2)]
+        ^ products[3][usize::from(b3)]
 }
 
 const fn shifts() -> [[u32; 256]; 8] {
@@ -132,8 +135,11 @@ pub fn shift(value: u32, n: usize) -> u32 {
 /// The raw CRC of four bytes, as a little-endian word.
 #[inline]
 pub fn word_remainder(word: u32) -> u32 {
-    let [b0, b1, b2, b3] = word.to_le_bytes().map(usize::from);
-    SHIFTS[3][b0] ^ SHIFTS[2][b1] ^ SHIFTS[1][b2] ^ SHIFTS[0][b3]
+    let [b0, b1, b2, b3] = word.to_le_bytes();
+    SHIFTS[3][usize::from(b0)]
+        ^ SHIFTS[2][usize::from(b1)]
+        ^ SHIFTS[1][usize::from(b2)]
+        ^ SHIFTS[0][usize::from(b3)]
 }
 
 /// The raw CRC of words, which are little-endian.

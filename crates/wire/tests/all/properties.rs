@@ -233,7 +233,8 @@ proptest! {
         packets in vec((0usize..4, any::<[u32; 2]>(), any::<[bool; 4]>(), 0usize..5), 1..20),
     ) {
         let mut correction = LaneCorrection::default();
-        for (kind, [old_psn, new_psn], [is_plain, is_tagged, is_checked, balances], len) in packets {
+        for (kind, [old_psn, new_psn], choices, len) in packets {
+            let [is_plain, is_tagged, is_checked, balances] = choices;
             let (mut old, mut new) = kinds[kind % kinds.len()];
             (old.bth.psn, new.bth.psn) = (Psn::new(old_psn), Psn::new(new_psn));
             if is_plain {
