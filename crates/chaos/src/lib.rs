@@ -6,19 +6,25 @@
 //! other. A run that does not finish is *stuck*: it fails as well, but is counted separately,
 //! because it violates liveness and not safety.
 //!
+//! [`CampaignReport`] adds up the seeds of a campaign. [`hosted`] is the campaign against racks of
+//! processes, which run in real time.
+//!
 //! This crate knows racks, endpoints and checkers. It must not know the internals of the nodes.
 
 mod campaign;
 mod flows;
+pub mod hosted;
 mod index;
 mod messaging;
 mod pages;
+mod report;
 mod sequencer;
 #[cfg(test)]
 mod short;
 mod wrong;
 
 pub use rackweave_endpoint::index::Access as IndexAccess;
+pub use report::{CampaignReport, Failure};
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,13 +1,12 @@
 //! The campaigns of all simulated systems, one after another, with one verdict. Racks of processes
 //! are not included: their seeds take seconds each.
 
-use super::report::CampaignReport;
-use super::{Attack, ChaosArgs, options};
+use super::{Attack, ChaosArgs, options, report};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::report::{object, titled};
-use rackweave_chaos::{IndexAccess, Options, System};
+use rackweave_chaos::{CampaignReport, IndexAccess, Options, System};
 use serde_json::{Value, json};
 
 /// The name on the command line.
@@ -43,7 +42,7 @@ pub fn attacks(args: &ChaosArgs) -> Result<Vec<Attack>, CliError> {
 pub fn conclude(campaigns: &[CampaignReport], globals: &Globals) -> Result<Verdict, CliError> {
     let sum = |of: fn(&CampaignReport) -> u64| campaigns.iter().map(of).sum::<u64>();
     let verified = campaigns.iter().all(|campaign| campaign.verified);
-    let report = json!({
+    let found = json!({
         "system": NAME,
         "seeds": sum(|campaign| campaign.seeds),
         // Fewer after an interruption.
@@ -53,14 +52,16 @@ pub fn conclude(campaigns: &[CampaignReport], globals: &Globals) -> Result<Verdi
         "verified": verified,
         "campaigns": campaigns,
     });
-    output::print_as(globals, "chaos", &report, |report| text(report, campaigns))?;
+    output::print_as(globals, "chaos", &found, |found| text(found, campaigns))?;
     Ok(Verdict::of(verified))
 }
 
-fn text(report: &Value, campaigns: &[CampaignReport]) -> String {
+fn text(found: &Value, campaigns: &[CampaignReport]) -> String {
     // A failed campaign is reported in full, with the commands that reproduce it.
     let failed = campaigns.iter().filter(|one| one.seeds_failed > 0);
-    let failed: String = failed.map(|failed| format!("{failed}\n\n")).collect();
+    let failed: String = failed
+        .map(|failed| format!("{}\n\n", report::simulated(failed)))
+        .collect();
     let row = |one: &CampaignReport| -> Value {
         let checked = one.of_system().take(2);
         let checked = checked.map(|(what, n)| format!("{n} {}", what.replace('_', " ")));
@@ -74,7 +75,7 @@ fn text(report: &Value, campaigns: &[CampaignReport]) -> String {
             "checked": checked.collect::<Vec<_>>().join(", "),
         })
     };
-    let mut found = object(report);
+    let mut found = object(found);
     found["campaigns"] = campaigns.iter().map(row).collect();
     if found["seeds_run"] == found["seeds"] {
         found.shift_remove("seeds");

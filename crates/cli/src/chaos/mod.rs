@@ -11,8 +11,8 @@ use crate::progress::Progress;
 use crate::{output, pool};
 use clap::Args;
 pub use hosted::program::{ProgramArgs, run as run_program};
-use rackweave_chaos::{IndexAccess, Options, System};
-use report::CampaignReport;
+use rackweave_chaos::hosted::NAME;
+use rackweave_chaos::{CampaignReport, IndexAccess, Options, System};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,16 +74,16 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let template = globals.hosted(&RackArgs::default())?;
     let name = match (&args.system, &template) {
         (Some(name), _) => name.as_str(),
-        (None, Some(_)) => hosted::NAME,
+        (None, Some(_)) => NAME,
         (None, None) => System::Flows.name(),
     };
-    if name == hosted::NAME {
+    if name == NAME {
         return hosted::run(args, template.as_ref(), globals);
     }
     let attacks = if name == all::NAME {
         all::attacks(args)?
     } else {
-        let unknown = |error| CliError::usage(format!("{error}, {}, {}", hosted::NAME, all::NAME));
+        let unknown = |error| CliError::usage(format!("{error}, {}, {}", NAME, all::NAME));
         let system: System = name.parse().map_err(unknown)?;
         vec![(system, options(args, system)?)]
     };
@@ -124,10 +124,10 @@ fn print_each(
     globals: &Globals,
 ) -> Result<Verdict, CliError> {
     let mut verified = true;
-    for report in reports {
-        let report = report?;
-        output::print(globals, "chaos", &report)?;
-        verified &= report.verified;
+    for found in reports {
+        let found = found?;
+        output::print_as(globals, "chaos", &found, report::simulated)?;
+        verified &= found.verified;
     }
     Ok(Verdict::of(verified))
 }

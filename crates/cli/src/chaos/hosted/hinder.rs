@@ -5,20 +5,16 @@
 //! judged by that: the other node joins within `dead_after` and a second from the start of its
 //! process, and within as much time again a flow with it is created and closed.
 
-use super::plan::{Bystander, DEAD_AFTER_MS, Victim};
-use super::report::{SeedReport, Slowest};
 use super::running::HostedRackRun;
 use super::waits::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT, await_whole};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
+use rackweave_chaos::hosted::{Bystander, SeedReport, Slowest, Victim, WAIT_MS_LIMIT};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{HostedError, HostedRack};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-
-/// Limit in milliseconds on a join, and on a recovery.
-pub const WAIT_MS_LIMIT: u64 = DEAD_AFTER_MS + 1000;
 
 /// How long a slow node runs between two stops.
 const ANSWERS_FOR: Duration = Duration::from_millis(100);

@@ -2,47 +2,33 @@
 //! programs use pages, an index, sequencers, messages and flows at once, while processes of all
 //! kinds are killed, stopped, slowed, restarted and cut off; then everything has to work.
 //!
-//! A call may fail, with an error that says what happened. Every process records its calls in a
-//! journal ([`journal`]); the checkers of the simulated campaigns [`judge`] them. No call may hang,
-//! no process may end by itself, and no process or socket may remain at the end. The actions on the
-//! processes follow from the seed, but the system's scheduling does not: a seed reproduces its
-//! plan, not every packet.
+//! No call may hang, no process may end by itself, and no process or socket may remain at the end;
+//! [`rackweave_chaos::hosted`] has the plans of seeds, what programs do, and the judges.
 //!
-//! [`plan`] draws links and faults of a seed, [`running`] has its processes, [`objects`] makes what
-//! the programs share, [`program`] is the process of a program.
+//! [`running`] has the processes of a seed, [`program`] is that of a program.
 
-mod cable;
 mod hinder;
-mod journal;
-mod judge;
-mod objects;
-mod plan;
 pub mod program;
-mod report;
 mod running;
 mod waits;
 
-use super::ChaosArgs;
+use super::{ChaosArgs, report};
 use crate::globals::Globals;
 use crate::hosted::etcd;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
-use judge::Journals;
-use objects::Objects;
-use plan::{Deed, Fault, HostedPlan, Victim};
-use program::LAST_LIMIT;
+use rackweave_chaos::hosted::{
+    CampaignReport, Deed, Fault, HostedPlan, Journals, LAST_LIMIT, Objects, PROGRAMS, SeedReport,
+    Victim,
+};
 use rackweave_rack::RackConfig;
-use report::{CampaignReport, SeedReport};
 use running::HostedRackRun;
 use rustix::process::Signal;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use waits::{AGAIN_AFTER, WHOLE_LIMIT, await_that, await_whole, sleep};
-
-/// Its name on the command line.
-pub const NAME: &str = "hosted";
 
 /// Seeds without `--seeds`.
 const SEEDS: u64 = 5;
@@ -75,11 +61,11 @@ pub fn run(
         .as_deref()
         .filter(|_| template.is_some());
     let count = seeds.end - seeds.start;
-    let mut report = CampaignReport::new(seeds.start, count, config_file, args.faults);
+    let mut found = CampaignReport::new(seeds.start, count, config_file, args.faults);
     let has_etcd = etcd::is_installed();
     let mut progress = Progress::new(globals, "chaos hosted");
     for seed in seeds {
-        let is_over = args.fail_fast && report.seeds_failed > 0;
+        let is_over = args.fail_fast && found.seeds_failed > 0;
         if is_over || globals.interrupt.is_set() {
             break;
         }
@@ -87,13 +73,13 @@ pub fn run(
         if let Some(most) = args.faults {
             plan.faults.truncate(most as usize);
         }
-        report.add(run_seed(&plan, args.journals.as_deref(), globals)?);
-        progress.set(|| report.seeds_run as f64 / count as f64);
+        found.add(run_seed(&plan, args.journals.as_deref(), globals)?);
+        progress.set(|| found.seeds_run as f64 / count as f64);
     }
     drop(progress);
-    report.conclude();
-    output::print(globals, "chaos", &report)?;
-    Ok(Verdict::of(report.verified))
+    found.conclude();
+    output::print_as(globals, "chaos", &found, report::of_processes)?;
+    Ok(Verdict::of(found.verified))
 }
 
 fn run_seed(
@@ -143,7 +129,7 @@ fn drive(
     running.start_programs()?;
     let acted = act(&plan.faults, running, report, globals)
         .and_then(|()| repair(running, report, globals))
-        .and_then(|()| running.end_programs(0..plan::PROGRAMS));
+        .and_then(|()| running.end_programs(0..PROGRAMS));
     orders.ends.store(true, Ordering::Relaxed);
     if looks_after.join().is_err() {
         let text = "the thread that looks after what programs share panicked";
@@ -166,7 +152,7 @@ fn make(
         let made = Objects::make(&running.config, &running.folder, seed, &running.journal);
         let may_repeat = report.violations.is_empty() && !globals.interrupt.is_set();
         if made.is_ok() || !may_repeat || !is_led_anew(before, running)? {
-            return made;
+            return Ok(made?);
         }
         running.begin_journal()?;
     }

@@ -3,17 +3,15 @@
 mod programs;
 mod start;
 
-use super::cable::Cable;
-use super::journal::{Event, Fault, Journal, Life};
-use super::objects::Orders;
-use super::plan::{PROGRAMS, Victim};
-use super::program::{TRY_AGAIN, place_of};
 use crate::hosted::child::Said;
 use crate::hosted::etcd;
 use crate::hosted::event::What;
 use crate::hosted::processes::{END_LIMIT, Processes};
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
+use rackweave_chaos::hosted::{
+    Cable, FaultEvent, Journal, Life, Orders, PROGRAMS, TRY_AGAIN, Victim, place_of,
+};
 use rackweave_rack::RackConfig;
 use rustix::process::Signal;
 use start::failed;
@@ -279,7 +277,7 @@ impl HostedRackRun {
                 // the wait for all nodes covers it as long as there are no programs.
                 if self.programs.is_empty() && self.switch == SwitchState::Restores {
                     self.switch = SwitchState::Runs;
-                    self.journal.note(Event::Fault(Fault::Restored));
+                    self.journal.fault(FaultEvent::Restored);
                 }
                 self.leader = switch;
             }
@@ -294,7 +292,7 @@ impl HostedRackRun {
                 if is_leader && self.switch == SwitchState::Restores =>
             {
                 self.switch = SwitchState::Runs;
-                self.journal.note(Event::Fault(Fault::Restored));
+                self.journal.fault(FaultEvent::Restored);
             }
             _ => {}
         }
@@ -311,14 +309,14 @@ impl HostedRackRun {
             if usize::from(node.0) < self.config.residents().count() {
                 self.left(node);
                 if is_dead {
-                    self.journal.note(Event::Fault(Fault::NodeDeclared(node.0)));
+                    self.journal.fault(FaultEvent::NodeDeclared(node.0));
                 }
             }
             let is_its = |&program: &u16| place_of(&self.config, program) == Some(name);
             if let Some(program) = (0..PROGRAMS).find(is_its)
                 && is_dead
             {
-                self.journal.note(Event::Fault(Fault::Declared(program)));
+                self.journal.fault(FaultEvent::Declared(program));
             }
         }
     }
@@ -327,7 +325,7 @@ impl HostedRackRun {
     fn switch_dies(&mut self) {
         if self.switch != SwitchState::Dead {
             self.switch = SwitchState::Dead;
-            self.journal.note(Event::Fault(Fault::SwitchDies));
+            self.journal.fault(FaultEvent::SwitchDies);
         }
     }
 

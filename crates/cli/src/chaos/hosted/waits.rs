@@ -1,9 +1,9 @@
 //! Waiting, while the processes are monitored.
 
-use super::report::SeedReport;
 use super::running::HostedRackRun;
 use crate::globals::Globals;
 use crate::outcome::CliError;
+use rackweave_chaos::hosted::SeedReport;
 use rackweave_rack::hosted::HostedRack;
 use std::time::{Duration, Instant};
 

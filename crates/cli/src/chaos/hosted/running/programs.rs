@@ -1,12 +1,13 @@
 //! The programs of a rack: their processes, one after another, and what they have recorded.
 
-use super::super::journal::{CAMPAIGN, Event, Fault, Life};
-use super::super::plan::{PROGRAMS, Victim, program_name};
-use super::super::program::{COMMAND, done_file, journal_of, place_of};
+use super::super::program::COMMAND;
 use super::start::config_of;
 use super::{HostedRackRun, Program};
 use crate::hosted::child::Recipe;
 use crate::outcome::CliError;
+use rackweave_chaos::hosted::{
+    CAMPAIGN, FaultEvent, Life, PROGRAMS, Victim, done_file, journal_of, place_of, program_name,
+};
 use rackweave_rack::hosted::HostedRack;
 use rustix::process::Signal;
 use std::ops::Range;
@@ -84,7 +85,7 @@ impl HostedRackRun {
 
     /// Tells all programs that everything is repaired.
     pub fn repaired(&mut self) {
-        self.journal.note(Event::Fault(Fault::Repaired));
+        self.journal.fault(FaultEvent::Repaired);
         self.is_repaired = true;
         (0..PROGRAMS).for_each(|program| self.tell(program));
     }
@@ -121,20 +122,20 @@ impl HostedRackRun {
         let fault = match victim {
             Victim::Switch | Victim::Standby if !self.aims_at_leader() => return,
             Victim::Switch | Victim::Standby if is_death => return self.switch_dies(),
-            Victim::Switch | Victim::Standby => Fault::SwitchStops,
-            Victim::Etcd => Fault::SwitchStops,
-            Victim::Node(at) => Fault::Node(at as u16),
+            Victim::Switch | Victim::Standby => FaultEvent::SwitchStops,
+            Victim::Etcd => FaultEvent::SwitchStops,
+            Victim::Node(at) => FaultEvent::Node(at as u16),
             Victim::Program(number) => {
                 let program = &mut self.programs[usize::from(number)];
                 if is_death {
                     program.runs = false;
-                    Fault::Death(program.life)
+                    FaultEvent::Death(program.life)
                 } else {
-                    Fault::Pause(program.life)
+                    FaultEvent::Pause(program.life)
                 }
             }
         };
-        self.journal.note(Event::Fault(fault));
+        self.journal.fault(fault);
     }
 
     /// Whether the rack still counts the current process of a program as a member.
@@ -161,7 +162,7 @@ impl HostedRackRun {
             .filter(|program| program.runs);
         let lives: Vec<_> = lives.map(|program| program.life).collect();
         for life in lives {
-            self.journal.note(Event::Fault(Fault::Ends(life)));
+            self.journal.fault(FaultEvent::Ends(life));
         }
         let places = self.programs[programs].iter().map(|program| program.at);
         self.end_places(places.collect::<Vec<_>>())?;

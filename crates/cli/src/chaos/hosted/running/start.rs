@@ -1,14 +1,13 @@
 //! The start of a rack: its folder, ports, configuration and processes.
 
-use super::super::cable::Cable;
-use super::super::journal::{CAMPAIGN, Journal};
-use super::super::plan::{Election, HostedPlan, PROGRAMS};
-use super::super::program::journal_of;
 use super::{HostedRackRun, SwitchState};
 use crate::hosted::child::Recipe;
 use crate::hosted::processes::Processes;
 use crate::hosted::{etcd, keygen};
 use crate::outcome::CliError;
+use rackweave_chaos::hosted::{
+    CAMPAIGN, Cable, Election, HostedPlan, Journal, PROGRAMS, journal_of,
+};
 use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{HostedSection, Role, SecurityKind, StandbySection, StoreConfig};

@@ -3,29 +3,22 @@
 //! repaired: then each thread must get a last piece of work done, after which the program keeps
 //! serving its peers.
 
-pub mod flows;
-pub mod index;
+mod flows;
+mod index;
 mod messages;
 mod pages;
 mod sequencer;
 
-use super::journal::{Event, Fault, Journal, Life, System, now};
-use super::plan::{DEAD_AFTER_MS, PROGRAMS};
-use crate::globals::Globals;
-use crate::hosted::child::LeashArgs;
-use crate::hosted::processes;
-use crate::outcome::{CliError, Verdict};
-use clap::Args;
+use super::journal::{Event, FaultEvent, Journal, Life, System, now};
+use super::plan::DEAD_AFTER_MS;
+use super::shared::{done_file, journal_of, place_of};
 use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_rack::{Rack, RackConfig};
-use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// The first argument of such a process, for the campaign alone.
-pub const COMMAND: &str = "chaos-program";
 
 /// Exit status of a program that could not begin: its next process may.
 pub const TRY_AGAIN: i32 = 75;
@@ -33,46 +26,38 @@ pub const TRY_AGAIN: i32 = 75;
 /// How long the last piece of work may take, with everything repaired.
 pub const LAST_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long threads may take to end after standard input has closed. Calls may take longer. To
-/// leave a rack without a controller takes as long as that takes to count as dead; and the process
-/// is to end within [`processes::END_LIMIT`].
-const END_LIMIT: Duration =
-    Duration::from_millis(processes::END_LIMIT.as_millis() as u64 - DEAD_AFTER_MS - 500);
+/// How long before its end a process stops waiting for its threads. Calls may take longer. To leave
+/// a rack without a controller takes as long as that takes to count as dead.
+const LEAVES_WITHIN: Duration = Duration::from_millis(DEAD_AFTER_MS + 500);
 
 /// Pause before another attempt at what has failed.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Arguments of a program.
-#[derive(Args, Clone, Debug)]
-pub struct ProgramArgs {
-    /// The folder of the rack
-    #[arg(long)]
+/// A program, and the process that it is.
+pub struct ProgramOptions {
+    /// The rack that it joins.
+    pub config: RackConfig,
+    /// The folder of the rack.
     pub folder: PathBuf,
-    /// The number of the program
-    #[arg(long)]
+    /// The number of the program.
     pub number: u16,
-    /// The number of the process
-    #[arg(long)]
+    /// The number of the process.
     pub life: Life,
-    #[command(flatten)]
-    pub leash: LeashArgs,
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// The process is to end within this time once its standard input has closed.
+    pub end_within: Duration,
 }
 
-/// The journal of a process.
-pub fn journal_of(folder: &Path, life: Life) -> PathBuf {
-    folder.join(format!("life-{life}.journal"))
-}
-
-/// The file by which a process reports that it has done its last piece of work.
-pub fn done_file(folder: &Path, life: Life) -> PathBuf {
-    folder.join(format!("life-{life}.done"))
-}
-
-/// The place of a program; the first one is the campaign's.
-pub fn place_of(config: &RackConfig, program: u16) -> Option<&str> {
-    let guests = config.nodes_of(rackweave_rack::config::Role::Guest);
-    let place = guests.get(usize::from(program) + 1)?;
-    Some(&config.node[usize::from(place.0)].name)
+/// Why a program could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// Its journal cannot be created.
+    #[error(transparent)]
+    Journal(#[from] io::Error),
+    /// The rack has no place for it.
+    #[error("the rack has too few places for guests")]
+    NoPlace,
 }
 
 /// What the campaign wants of the program.
@@ -160,29 +145,29 @@ impl Program {
     }
 }
 
-/// Runs the process.
+/// Runs the process until its standard input closes. A process that could not begin ends with
+/// [`TRY_AGAIN`], and one whose calls do not end in time ends without them.
 ///
 /// # Errors
 /// If the rack's configuration or the folder cannot be used.
-pub fn run(args: &ProgramArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.hosted_process()?;
-    let journal = Journal::create(&journal_of(&args.folder, args.life)).map_err(CliError::run)?;
-    let place = place_of(&config, args.number);
-    let place = place.ok_or_else(|| CliError::run("the rack has too few places for guests"))?;
+pub fn run(options: ProgramOptions) -> Result<(), ProgramError> {
+    let ProgramOptions { config, life, .. } = options;
+    let journal = Journal::create(&journal_of(&options.folder, life))?;
+    let place = place_of(&config, options.number).ok_or(ProgramError::NoPlace)?;
     let rack = match Rack::join_as(&config, &[place]) {
         Ok(rack) => rack,
         Err(error) => {
             journal.note(Event::Failed(System::Rack, error.to_string()));
-            give_up(&journal, args.life);
+            give_up(&journal, life);
         }
     };
     let program = Arc::new(Program {
         node: rack.any_node().id(),
         rack,
-        seed: globals.args.seed.unwrap_or(0),
-        number: args.number,
-        life: args.life,
-        folder: args.folder.clone(),
+        seed: options.seed,
+        number: options.number,
+        life,
+        folder: options.folder,
         journal,
         phase: AtomicU8::new(0),
         working: AtomicUsize::new(0),
@@ -200,7 +185,7 @@ pub fn run(args: &ProgramArgs, globals: &Globals) -> Result<Verdict, CliError> {
         program.phase.store(Phase::Last as u8, Ordering::Relaxed);
     }
     program.phase.store(Phase::Ends as u8, Ordering::Relaxed);
-    let deadline = std::time::Instant::now() + END_LIMIT;
+    let deadline = std::time::Instant::now() + options.end_within.saturating_sub(LEAVES_WITHIN);
     while threads.iter().any(|thread| !thread.is_finished()) {
         if std::time::Instant::now() > deadline {
             // Calls of its threads have not ended yet, and need not have.
@@ -208,12 +193,12 @@ pub fn run(args: &ProgramArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(Verdict::Ended)
+    Ok(())
 }
 
 /// Ends the process, so that the campaign starts the next one.
 fn give_up(journal: &Journal, life: Life) -> ! {
-    journal.note(Event::Fault(Fault::Ends(life)));
+    journal.note(Event::Fault(FaultEvent::Ends(life)));
     std::process::exit(TRY_AGAIN);
 }
 
@@ -238,9 +223,4 @@ impl Program {
             std::fs::write(file, b"").expect("the folder can be written");
         }
     }
-}
-
-/// The numbers of all programs.
-fn peers() -> impl Iterator<Item = u16> {
-    0..PROGRAMS
 }

@@ -1,7 +1,7 @@
 //! Gets, changes and scans keys of the index.
 
 use super::super::journal::{Event, IndexEvent, Point, System};
-use super::super::objects::{INDEX, KEYS};
+use super::super::shared::{INDEX, KEYS, VALUE_MAX};
 use super::{Phase, Program};
 use rackweave_base::Rng;
 use rackweave_endpoint::btree::Direction;
@@ -15,9 +15,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(3);
 
 /// A call waits for no more than this.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
-
-/// Most bytes of a value.
-pub const VALUE_MAX: u32 = 64;
 
 /// Share of calls that scan, and that read one key.
 const SCAN_SHARE: f64 = 0.05;

@@ -39,7 +39,7 @@ pub enum Event {
     Wrong(String),
     /// Something of this system failed.
     Failed(System, String),
-    Fault(Fault),
+    Fault(FaultEvent),
 }
 
 /// The systems under test.
@@ -55,7 +55,7 @@ pub enum System {
 
 /// What the campaign does to processes.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum FaultEvent {
     /// The switch's process is about to stop, or to stand still because etcd does not answer.
     SwitchStops,
     /// It is about to die; another will start.
@@ -280,8 +280,13 @@ impl Journal {
         })
     }
 
+    /// Writes that something is about to be done to a process, or has become known of one.
+    pub fn fault(&self, fault: FaultEvent) {
+        self.note(Event::Fault(fault));
+    }
+
     /// Writes an event. A journal that cannot be written would make every verdict wrong.
-    pub fn note(&self, event: Event) {
+    pub(super) fn note(&self, event: Event) {
         let mut file = self.file.lock().expect("no holder panics");
         // The time is taken under the lock: the events of a journal are in order.
         let at = now().as_nanos();
@@ -291,7 +296,7 @@ impl Journal {
     }
 
     /// Writes the first event of a call. Returns the call's number.
-    pub fn begin(&self, event: impl FnOnce(u32) -> Event) -> u32 {
+    pub(super) fn begin(&self, event: impl FnOnce(u32) -> Event) -> u32 {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         self.note(event(call));
         call

@@ -10,7 +10,7 @@ mod messages;
 mod pages;
 mod sequencer;
 
-use super::journal::{self, CAMPAIGN, Event, Fault, Life, Line, System};
+use super::journal::{self, CAMPAIGN, Event, FaultEvent, Life, Line, System};
 use super::report::SeedReport;
 use rackweave_base::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ impl Journals {
         Ok(Self(all))
     }
 
-    fn faults(&self) -> impl Iterator<Item = (Instant, Fault)> {
+    fn faults(&self) -> impl Iterator<Item = (Instant, FaultEvent)> {
         self.0.iter().filter_map(|entry| match entry.event {
             Event::Fault(fault) => Some((entry.at, fault)),
             _ => None,
@@ -88,7 +88,7 @@ impl Journals {
         let mut late = BTreeSet::new();
         for entry in &self.0 {
             let is_late = |begun: &Instant| entry.at.since(*begun) > CALL_LIMIT;
-            if let Event::Fault(Fault::Death(life)) = &entry.event {
+            if let Event::Fault(FaultEvent::Death(life)) = &entry.event {
                 let of_it = open.iter().filter(|(key, _)| key.0 == *life);
                 let of_it = of_it.filter(|(_, begun)| is_late(begun));
                 late.extend(of_it.map(|(&key, &begun)| (key, begun)));
@@ -137,18 +137,18 @@ impl Journals {
         let mut hit = BTreeSet::new();
         for (at, fault) in self.faults() {
             match fault {
-                Fault::Node(node) => _ = hit.insert(node),
-                Fault::NodeDeclared(node) if !hit.contains(&node) => {
+                FaultEvent::Node(node) => _ = hit.insert(node),
+                FaultEvent::NodeDeclared(node) if !hit.contains(&node) => {
                     let text = format!("node{node} was declared dead at {at:?} without a fault");
                     report.violations.push(text);
                 }
                 _ => {}
             }
         }
-        let count = |is: fn(&Fault) -> bool| self.faults().filter(|(_, it)| is(it)).count();
+        let count = |is: fn(&FaultEvent) -> bool| self.faults().filter(|(_, it)| is(it)).count();
         // The switch may notice a death before the campaign does.
-        let deaths = count(|fault| matches!(fault, Fault::Death(_) | Fault::Ends(_)));
-        let declared = count(|fault| matches!(fault, Fault::Declared(_)));
+        let deaths = count(|fault| matches!(fault, FaultEvent::Death(_) | FaultEvent::Ends(_)));
+        let declared = count(|fault| matches!(fault, FaultEvent::Declared(_)));
         if declared > deaths {
             report.violations.push(format!(
                 "programs were declared dead {declared} times, and {deaths} of them had died"

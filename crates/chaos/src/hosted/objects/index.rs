@@ -1,13 +1,12 @@
 //! The index of the campaign, and the endpoints that have to be restarted.
 
 use super::super::journal::{Event, IndexEvent, Journal, System};
-use super::super::program::index::VALUE_MAX;
-use super::{INDEX, KEYS, Objects};
-use crate::outcome::CliError;
+use super::super::shared::{INDEX, KEYS, VALUE_MAX};
+use super::Objects;
 use rackweave_base::NodeId;
 use rackweave_endpoint::index::EndpointId;
 use rackweave_rack::config::Role;
-use rackweave_rack::services::{IndexOptions, IndexService};
+use rackweave_rack::services::{IndexOptions, IndexService, IndexServiceError};
 use rackweave_rack::{IndexNetworkSpec, Rack};
 use rackweave_sim::checkers::index_history::{ValueStamp, fill_value};
 use std::collections::BTreeSet;
@@ -84,7 +83,7 @@ pub(super) fn make_index(
     rack: &Rack,
     seed: u64,
     journal: &Journal,
-) -> Result<(IndexService, Vec<Endpoint>), CliError> {
+) -> Result<(IndexService, Vec<Endpoint>), IndexServiceError> {
     let mut nodes = rack.config().nodes_of(Role::Storage);
     nodes.truncate(2);
     let firsts = [0, KEYS / 2];
@@ -101,7 +100,7 @@ pub(super) fn make_index(
         },
         ..IndexOptions::default()
     };
-    let index = IndexService::new(rack, &options).map_err(CliError::run)?;
+    let index = IndexService::new(rack, &options)?;
     let value = |key: u64| {
         let mut bytes = vec![0; VALUE_MAX as usize];
         // The campaign's values have the numbers of their keys.
@@ -110,8 +109,8 @@ pub(super) fn make_index(
         (key, bytes)
     };
     let loaded: Vec<_> = (0..KEYS).step_by(2).map(value).collect();
-    index.load(loaded).map_err(CliError::run)?;
-    index.share(INDEX).map_err(CliError::run)?;
+    index.load(loaded)?;
+    index.share(INDEX)?;
     let endpoint = |(node, first)| Endpoint {
         node,
         first,

@@ -2,8 +2,8 @@
 //! messages until both have said that nothing follows.
 
 use super::super::journal::{Ending, Event, MessageEvent, System};
-use super::super::objects::{publish, published};
-use super::{AGAIN_AFTER, Phase, Program, peers};
+use super::super::shared::{peers, publish, published};
+use super::{AGAIN_AFTER, Phase, Program};
 use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{
     CloseReason, Closed, ClosedBy, MessageReceiver, MessageSender, MessagingConfig, SendError,

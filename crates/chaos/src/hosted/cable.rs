@@ -22,6 +22,7 @@ enum State {
 
 /// A listening address that leads to the controller.
 pub struct Cable {
+    /// Where a process connects to.
     pub address: SocketAddr,
     state: Arc<AtomicU8>,
 }

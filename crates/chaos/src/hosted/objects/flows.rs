@@ -1,13 +1,8 @@
 //! One flow after another, which all programs produce and consume.
 
 use super::super::journal::{Event, FlowEvent, FlowKind, System};
-use super::super::plan::PROGRAMS;
-use super::super::program::flows::ITEM_BYTES;
-use super::super::program::place_of;
-use super::{
-    FLOW_FILE, FLOW_LIMIT, FlowInUse, KINDS, LOOK_EVERY, Objects, Orders, SEEN_WITHIN, flow_name,
-    publish,
-};
+use super::super::shared::{FLOW_FILE, FlowInUse, ITEM_BYTES, flow_name, peers, place_of, publish};
+use super::{FLOW_LIMIT, KINDS, LOOK_EVERY, Objects, Orders, SEEN_WITHIN};
 use rackweave_base::Rng;
 use rackweave_controller::{AbortReason, FlowState};
 use rackweave_rack::Flow;
@@ -69,7 +64,7 @@ impl Objects {
     fn make_flow(&mut self, kind: FlowKind) -> Result<(FlowInUse, Flow), String> {
         let nodes = || {
             let config = self.rack.config();
-            (0..PROGRAMS).filter_map(|program| place_of(config, program))
+            peers().filter_map(|program| place_of(config, program))
         };
         let flow = self.rack.flow(nodes(), nodes()).item_bytes(ITEM_BYTES);
         let flow = match kind {

@@ -1,14 +1,15 @@
 //! Results of a campaign on hosted racks.
 
-use super::hinder::WAIT_MS_LIMIT;
+use super::NAME;
 use super::journal::System;
-use super::plan::HostedPlan;
-use crate::chaos::report::{Failure, count_in_order};
-use crate::report::{object, titled};
+use super::plan::{DEAD_AFTER_MS, HostedPlan};
+use crate::report::Failure;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
+
+/// Limit in milliseconds on a join, and on a recovery, while another node hinders the rack.
+pub const WAIT_MS_LIMIT: u64 = DEAD_AFTER_MS + 1000;
 
 /// Maximum number of different errors in a report.
 const ERRORS_MAX: usize = 60;
@@ -26,6 +27,7 @@ pub struct Slowest {
 }
 
 impl Slowest {
+    /// Takes the longer times of both.
     pub fn merge(&mut self, other: Self) {
         self.join_ms_max = self.join_ms_max.max(other.join_ms_max);
         self.recovery_ms_max = self.recovery_ms_max.max(other.recovery_ms_max);
@@ -76,21 +78,27 @@ fn no_counts() -> Counts {
 /// The results of one seed.
 #[derive(Default)]
 pub struct SeedReport {
+    /// The seed.
     pub seed: u64,
+    /// Description of its plan.
     pub plan: String,
+    /// The kind of link.
     pub link: &'static str,
     counts: Counts,
     /// Errors under fault, by system, and how often they occurred.
     pub errors: BTreeMap<String, u64>,
     /// The delays of other nodes meanwhile.
     pub slowest: Slowest,
+    /// All violations.
     pub violations: Vec<String>,
+    /// The last output of its processes.
     pub last_words: Vec<String>,
     /// The user interrupted it: it was not completed.
     pub interrupted: bool,
 }
 
 impl SeedReport {
+    /// Nothing has happened yet.
     pub fn new(plan: &HostedPlan) -> Self {
         Self {
             seed: plan.seed,
@@ -128,16 +136,24 @@ impl SeedReport {
 /// The results of all seeds.
 #[derive(Serialize, Default)]
 pub struct CampaignReport {
+    /// The name of the campaign.
     pub system: &'static str,
+    /// The first requested seed.
     pub first_seed: u64,
+    /// Requested seeds.
     pub seeds: u64,
     /// Completed seeds: fewer after an interruption.
     pub seeds_run: u64,
+    /// Whether all seeds were completed without a violation.
     pub verified: bool,
+    /// Seeds with violations.
     pub seeds_failed: u64,
+    /// Violations of all seeds.
     pub violations: u64,
+    /// What the checkers saw, and faults, by name.
     #[serde(flatten)]
     pub counts: Counts,
+    /// The longest times of all seeds.
     #[serde(flatten)]
     pub slowest: Slowest,
     /// The limit on these times.
@@ -146,9 +162,10 @@ pub struct CampaignReport {
     pub links: BTreeMap<&'static str, u64>,
     /// Errors of calls under fault, and how often they occurred.
     pub errors: BTreeMap<String, u64>,
+    /// The seeds with violations.
     pub failures: Vec<Failure>,
-    #[serde(skip)]
     /// The options that the command for one seed needs, too.
+    #[serde(skip)]
     options: String,
 }
 
@@ -158,7 +175,7 @@ impl CampaignReport {
         let config = config.map(|path| format!(" --config {}", path.display()));
         let faults = faults.map(|most| format!(" --faults {most}"));
         Self {
-            system: super::NAME,
+            system: NAME,
             first_seed,
             seeds,
             counts: no_counts(),
@@ -168,6 +185,7 @@ impl CampaignReport {
         }
     }
 
+    /// Adds one seed.
     pub fn add(&mut self, seed: SeedReport) {
         self.seeds_run += u64::from(!seed.interrupted);
         self.violations += seed.violations.len() as u64;
@@ -189,10 +207,7 @@ impl CampaignReport {
         violations.truncate(VIOLATIONS_MAX);
         let (number, options) = (seed.seed, &self.options);
         self.failures.push(Failure {
-            replay: format!(
-                "rackweave chaos --system {} --seeds 1 --seed {number}{options}",
-                super::NAME
-            ),
+            replay: format!("rackweave chaos --system {NAME} --seeds 1 --seed {number}{options}"),
             seed: number,
             plan: seed.plan,
             violations,
@@ -200,24 +215,13 @@ impl CampaignReport {
         });
     }
 
+    /// The counts, in the order of the names.
+    pub fn counts_in_order(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        COUNTS.iter().map(|&name| (name, self.counts[name]))
+    }
+
     /// To be called after all seeds have been added.
     pub fn conclude(&mut self) {
         self.verified = self.seeds_run == self.seeds && self.seeds_failed == 0;
-    }
-}
-
-impl fmt::Display for CampaignReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut found = object(self);
-        count_in_order(
-            &mut found,
-            COUNTS.iter().map(|&name| (name, self.counts[name])),
-        );
-        if self.slowest.join_ms_max.is_none() {
-            found.shift_remove("wait_ms_limit");
-        }
-        let last = self.first_seed + (self.seeds - 1);
-        let heading = format!("chaos hosted: seeds {} to {last}", self.first_seed);
-        f.write_str(&titled(&heading, &["system", "first_seed", "seeds"], found))
     }
 }

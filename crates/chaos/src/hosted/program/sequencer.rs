@@ -1,7 +1,7 @@
 //! Takes numbers from sequencers of every kind.
 
 use super::super::journal::{Event, SequencerEvent, System};
-use super::super::objects::{SEQUENCERS, sequencer_name, sequencer_number};
+use super::super::shared::{SEQUENCERS, sequencer_name, sequencer_number};
 use super::{Phase, Program};
 use rackweave_rack::services::{SequencerClient, SequencerService, SequencerServiceError};
 use std::time::Duration;

@@ -1,16 +1,13 @@
 //! Produces and consumes items of one flow after another.
 
 use super::super::journal::{Event, FlowEvent, FlowKind, System};
-use super::super::objects::{FLOW_FILE, FlowInUse, flow_name, published};
-use super::{AGAIN_AFTER, Phase, Program, peers};
+use super::super::shared::{FLOW_FILE, FlowInUse, ITEM_BYTES, flow_name, peers, published};
+use super::{AGAIN_AFTER, Phase, Program};
 use rackweave_controller::FlowError;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::Flow;
 use rackweave_sim::checkers::stamp;
 use std::time::Duration;
-
-/// Bytes of an item.
-pub const ITEM_BYTES: u32 = 64;
 
 /// Items of a ring, and how many are pushed and taken at a time.
 const ITEMS: u64 = 1_000;

@@ -1,6 +1,6 @@
 //! Messages, by the history of their connections.
 
-use super::super::journal::{Ending, Event, Fault, Life, MessageEvent, System};
+use super::super::journal::{Ending, Event, FaultEvent, Life, MessageEvent, System};
 use super::super::plan::DEAD_AFTER_MS;
 use super::super::report::SeedReport;
 use super::{Journals, add};
@@ -36,7 +36,7 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
             Event::Message(connection, dials, event) => {
                 judge.event(entry.life, (*connection, *dials), *event);
             }
-            Event::Fault(Fault::Death(life)) => died.push(*life),
+            Event::Fault(FaultEvent::Death(life)) => died.push(*life),
             _ => {}
         }
     }
@@ -67,12 +67,12 @@ struct Span {
 impl Span {
     /// Whether the connection may break because of this fault: one of its ends died, or the switch
     /// between them stood still for longer than queue pairs repeat a packet.
-    fn is_broken_by(&self, at: Instant, fault: Fault) -> bool {
+    fn is_broken_by(&self, at: Instant, fault: FaultEvent) -> bool {
         let is_over = self.ended.len() == 4 && at > self.until;
         match fault {
             _ if is_over || at + ABSENT_MAX < self.from => false,
-            Fault::Death(life) | Fault::Ends(life) => self.lives.contains(&life),
-            Fault::SwitchDies | Fault::SwitchStops => true,
+            FaultEvent::Death(life) | FaultEvent::Ends(life) => self.lives.contains(&life),
+            FaultEvent::SwitchDies | FaultEvent::SwitchStops => true,
             _ => false,
         }
     }

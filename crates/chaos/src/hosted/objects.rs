@@ -6,34 +6,26 @@ mod flows;
 mod index;
 
 use super::journal::{Event, FlowKind, Journal, PageEvent, SequencerEvent, System};
-use crate::outcome::CliError;
+use super::shared::{
+    FlowInUse, PAGES_FILE, page_options, publish, sequencer_name, sequencer_number,
+};
 use index::{Endpoint, make_index};
 use rackweave_base::{NodeId, Rng};
 use rackweave_rack::config::Role;
+use rackweave_rack::hosted::HostedError;
 use rackweave_rack::services::{
-    CounterServerSpec, IndexService, PageOptions, PageService, PageWorker, SequencerOptions,
-    SequencerPlacement, SequencerService, SequencerServiceError,
+    CounterServerSpec, IndexService, IndexServiceError, PageError, PageService, PageServiceError,
+    PageWorker, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };
 use rackweave_rack::{Flow, Rack, RackConfig};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The name and the keys of the index. Half of them have values at first.
-pub const INDEX: &str = "index";
-pub const KEYS: u64 = 48;
-
 /// Pages that the programs share: more than a node has buffer frames.
 const PAGES: usize = 24;
-const FRAMES: u32 = 16;
-
-/// Kinds of sequencers: in the switch, in a node's memory, in a server.
-pub const SEQUENCERS: usize = 3;
 
 /// Numbers in a block of the sequencer in the switch: so few that it needs several in a run.
 const BLOCK: u64 = 1024;
@@ -50,59 +42,6 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The options of pages, at all programs.
-pub fn page_options() -> PageOptions {
-    PageOptions {
-        frames: FRAMES,
-        time_limit: Duration::from_secs(5),
-        ..PageOptions::default()
-    }
-}
-
-/// The files with the pages that the programs share, and with the flow that they are to use now.
-pub const PAGES_FILE: &str = "pages";
-pub const FLOW_FILE: &str = "flow";
-
-/// What was published in a file.
-///
-/// # Errors
-/// If nothing was, yet.
-pub fn published<T: DeserializeOwned>(folder: &Path, name: &str) -> io::Result<T> {
-    Ok(serde_json::from_slice(&std::fs::read(folder.join(name))?)?)
-}
-
-/// Writes a file for other processes, in one piece.
-pub fn publish(folder: &Path, name: &str, what: &impl Serialize) {
-    let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
-    let bytes = serde_json::to_vec(what).expect("it has no odd keys");
-    let written = std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, &file));
-    written.expect("the folder can be written");
-}
-
-/// The name of a sequencer of a kind. A later generation replaces one whose node has died.
-pub fn sequencer_name(kind: usize, generation: u32) -> String {
-    format!("sequencer-{kind}-{generation}")
-}
-
-/// Its number in journals.
-pub fn sequencer_number(kind: usize, generation: u32) -> u32 {
-    generation * SEQUENCERS as u32 + kind as u32
-}
-
-/// The flow that programs are to use.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug)]
-pub struct FlowInUse {
-    pub number: u32,
-    pub kind: FlowKind,
-    /// Whether it is the last one.
-    pub is_last: bool,
-}
-
-/// Its name.
-pub fn flow_name(number: u32) -> String {
-    format!("flow-{number}")
-}
-
 /// Orders to the thread that looks after the objects.
 #[derive(Default)]
 pub struct Orders {
@@ -114,7 +53,28 @@ pub struct Orders {
     pub is_whole: AtomicBool,
     /// Flows of all shapes have ended since.
     pub flows_ended: AtomicBool,
+    /// The thread is to end.
     pub ends: AtomicBool,
+}
+
+/// Why what programs share could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// The campaign could not join the rack.
+    #[error(transparent)]
+    Rack(#[from] HostedError),
+    /// The node has no pages.
+    #[error(transparent)]
+    PageService(#[from] PageServiceError),
+    /// A page could not be allocated or written.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// The index could not be made.
+    #[error(transparent)]
+    Index(#[from] IndexServiceError),
+    /// A sequencer could not be made.
+    #[error(transparent)]
+    Sequencer(#[from] SequencerServiceError),
 }
 
 /// The newest sequencer of a kind.
@@ -153,22 +113,22 @@ impl Objects {
         folder: &Path,
         seed: u64,
         journal: &Arc<Journal>,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, ObjectsError> {
         let guests = config.nodes_of(Role::Guest);
         let own = guests
             .first()
             .map(|at| &config.node[usize::from(at.0)].name);
         let rack = Rack::join_as(config, &own.map_or(vec![], |name| vec![name.as_str()]))?;
         let here = rack.any_node().id();
-        let service = PageService::new(&rack, &page_options()).map_err(CliError::run)?;
-        let worker = service.worker(here).map_err(CliError::run)?;
+        let service = PageService::new(&rack, &page_options())?;
+        let worker = service.worker(here)?;
         let mut pages = Vec::new();
         for _ in 0..PAGES {
-            let page = worker.allocate().map_err(CliError::run)?;
+            let page = worker.allocate()?;
             journal.note(Event::Pages(0, PageEvent::Created(page.number())));
             pages.push(page);
         }
-        worker.flush().map_err(CliError::run)?;
+        worker.flush()?;
         let (index, endpoints) = make_index(&rack, seed, journal)?;
         let mut objects = Self {
             rack,
@@ -191,8 +151,8 @@ impl Objects {
             SequencerPlacement::Server(CounterServerSpec::new(server)),
         ] {
             let kind = objects.sequencers.len();
-            let made = objects.make_sequencer(placement, kind, 0);
-            objects.sequencers.push(made.map_err(CliError::run)?);
+            let made = objects.make_sequencer(placement, kind, 0)?;
+            objects.sequencers.push(made);
         }
         publish(folder, PAGES_FILE, &pages);
         Ok(objects)

@@ -1,7 +1,7 @@
 //! Reads and changes pages, flushes, and checks every byte.
 
 use super::super::journal::{Event, PageEvent, System, Version, worker_of};
-use super::super::objects::{PAGES_FILE, page_options, published};
+use super::super::shared::{PAGES_FILE, page_options, published};
 use super::{AGAIN_AFTER, Phase, Program, give_up};
 use rackweave_base::Rng;
 use rackweave_endpoint::page_store::FixError;

@@ -1,6 +1,6 @@
 //! Sequencers, by the history of their numbers.
 
-use super::super::journal::{Event, Fault, Life, SequencerEvent, System};
+use super::super::journal::{Event, FaultEvent, Life, SequencerEvent, System};
 use super::super::report::SeedReport;
 use super::{Journals, add};
 use rackweave_sim::checkers::SequenceHistory;
@@ -63,7 +63,7 @@ fn skipped_max(journals: &Journals, block: u64) -> u64 {
 fn deaths(journals: &Journals) -> usize {
     let deaths = journals
         .faults()
-        .filter(|(_, fault)| *fault == Fault::SwitchDies);
+        .filter(|(_, fault)| *fault == FaultEvent::SwitchDies);
     deaths.count()
 }
 

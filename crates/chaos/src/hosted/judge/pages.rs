@@ -1,6 +1,6 @@
 //! Pages, by the history of their versions.
 
-use super::super::journal::{Event, Fault, Life, PageEvent, System, Version, worker_of};
+use super::super::journal::{Event, FaultEvent, Life, PageEvent, System, Version, worker_of};
 use super::super::report::SeedReport;
 use super::{Entry, Journals, add};
 use rackweave_base::{Duration, Instant};
@@ -77,32 +77,32 @@ struct Judge {
 }
 
 impl Judge {
-    fn fault(&mut self, at: Instant, fault: Fault) {
+    fn fault(&mut self, at: Instant, fault: FaultEvent) {
         match fault {
-            Fault::Death(life) => {
+            FaultEvent::Death(life) => {
                 self.dead.insert(life);
                 self.history.crash(at, self.worker(life).node);
                 self.last_death = Some(at);
                 self.rebuild(at);
             }
             // What a node had that dies at the same time as the switch is unknown.
-            Fault::Node(_) => {
+            FaultEvent::Node(_) => {
                 self.last_storage_fault = Some(at);
                 self.last_death = Some(at);
                 self.rebuild(at);
             }
-            Fault::SwitchDies => {
+            FaultEvent::SwitchDies => {
                 // Versions that are changed meanwhile may be numbered anew, too.
                 self.rebuilds_until = Some(at + PATIENCE);
                 self.rebuild(at);
             }
-            Fault::Restored => self.rebuilds_until = Some(at + SETTLED_AFTER),
-            Fault::SwitchStops
-            | Fault::NodeDeclared(_)
-            | Fault::Pause(_)
-            | Fault::Ends(_)
-            | Fault::Declared(_)
-            | Fault::Repaired => {}
+            FaultEvent::Restored => self.rebuilds_until = Some(at + SETTLED_AFTER),
+            FaultEvent::SwitchStops
+            | FaultEvent::NodeDeclared(_)
+            | FaultEvent::Pause(_)
+            | FaultEvent::Ends(_)
+            | FaultEvent::Declared(_)
+            | FaultEvent::Repaired => {}
         }
     }
 

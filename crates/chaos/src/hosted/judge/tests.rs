@@ -23,7 +23,7 @@ fn violations(events: &[(u64, Life, Event)]) -> Vec<String> {
 }
 
 /// The events, and this fault at that time.
-fn with(events: &[(u64, Life, Event)], at: u64, fault: Fault) -> Vec<String> {
+fn with(events: &[(u64, Life, Event)], at: u64, fault: FaultEvent) -> Vec<String> {
     let fault = (at, CAMPAIGN, Event::Fault(fault));
     violations(&[events, &[fault]].concat())
 }
@@ -46,8 +46,11 @@ fn before_the_first_fault_nothing_fails() {
     for system in [System::Pages, System::Index, System::Sequencer] {
         let failed = [(5, 1, Event::Failed(system, "refused".into()))];
         expect(&violations(&failed), "failed before the first fault");
-        expect_none(&with(&failed, 4, Fault::SwitchStops));
-        expect(&with(&failed, 6, Fault::SwitchStops), "before the first");
+        expect_none(&with(&failed, 4, FaultEvent::SwitchStops));
+        expect(
+            &with(&failed, 6, FaultEvent::SwitchStops),
+            "before the first",
+        );
     }
     expect(
         &violations(&[(0, 2, Event::Wrong("bytes differ".into()))]),
@@ -57,16 +60,16 @@ fn before_the_first_fault_nothing_fails() {
 
 #[test]
 fn nobody_is_declared_dead_without_a_fault() {
-    let declared = [(5, CAMPAIGN, Event::Fault(Fault::NodeDeclared(3)))];
+    let declared = [(5, CAMPAIGN, Event::Fault(FaultEvent::NodeDeclared(3)))];
     expect(&violations(&declared), "node3 was declared dead");
-    expect(&with(&declared, 1, Fault::Node(2)), "node3");
-    expect(&with(&declared, 9, Fault::Node(3)), "node3");
-    expect_none(&with(&declared, 1, Fault::Node(3)));
-    let declared = [(5, CAMPAIGN, Event::Fault(Fault::Declared(9)))];
+    expect(&with(&declared, 1, FaultEvent::Node(2)), "node3");
+    expect(&with(&declared, 9, FaultEvent::Node(3)), "node3");
+    expect_none(&with(&declared, 1, FaultEvent::Node(3)));
+    let declared = [(5, CAMPAIGN, Event::Fault(FaultEvent::Declared(9)))];
     expect(&violations(&declared), "declared dead 1 times");
-    expect(&with(&declared, 1, Fault::Pause(1)), "declared dead 1");
+    expect(&with(&declared, 1, FaultEvent::Pause(1)), "declared dead 1");
     // The switch may notice a death before it is recorded.
-    expect_none(&with(&declared, 6, Fault::Death(1)));
+    expect_none(&with(&declared, 6, FaultEvent::Death(1)));
 }
 
 #[test]
@@ -79,9 +82,9 @@ fn calls_end_unless_their_process_dies() {
         &violations(&[begins(0), ends(limit + 1)]),
         "Index: call 7 of process 1",
     );
-    expect_none(&with(&[begins(0)], limit, Fault::Death(1)));
+    expect_none(&with(&[begins(0)], limit, FaultEvent::Death(1)));
     expect(
-        &with(&[begins(0)], limit + 1, Fault::Death(1)),
+        &with(&[begins(0)], limit + 1, FaultEvent::Death(1)),
         "did not end",
     );
 }
@@ -105,10 +108,14 @@ fn a_connection_breaks_only_if_an_end_or_the_switch_was_hit() {
     };
     refused(violations(&broken));
     // Another program, a pause that is too short to break anything, and what came too late.
-    refused(with(&broken, 50, Fault::Death(3)));
-    refused(with(&broken, 50, Fault::Pause(1)));
-    refused(with(&broken, 101, Fault::Death(2)));
-    for cause in [Fault::Death(2), Fault::SwitchStops, Fault::SwitchDies] {
+    refused(with(&broken, 50, FaultEvent::Death(3)));
+    refused(with(&broken, 50, FaultEvent::Pause(1)));
+    refused(with(&broken, 101, FaultEvent::Death(2)));
+    for cause in [
+        FaultEvent::Death(2),
+        FaultEvent::SwitchStops,
+        FaultEvent::SwitchDies,
+    ] {
         expect_none(&with(&broken, 50, cause));
     }
 }
@@ -138,15 +145,27 @@ fn pages_are_lost_only_with_a_node_or_while_a_directory_is_rebuilt() {
     let judge = |more: &[_]| violations(&[&changed_page()[..], more].concat());
     expect_none(&judge(&[]));
     expect(&judge(&[lost(50)]), "Pages: ");
-    expect_none(&judge(&[fault(10, Fault::Death(1)), lost(50)]));
+    expect_none(&judge(&[fault(10, FaultEvent::Death(1)), lost(50)]));
     // A storage node alone takes no page with it, nor does a switch.
-    expect(&judge(&[fault(10, Fault::Node(0)), lost(50)]), "Pages: ");
-    expect(&judge(&[fault(10, Fault::SwitchDies), lost(50)]), "Pages: ");
+    expect(
+        &judge(&[fault(10, FaultEvent::Node(0)), lost(50)]),
+        "Pages: ",
+    );
+    expect(
+        &judge(&[fault(10, FaultEvent::SwitchDies), lost(50)]),
+        "Pages: ",
+    );
     // What a node knew that dies while the directory is rebuilt is unknown, until that has ended.
-    let restored = fault(100, Fault::Restored);
-    let rebuilt = [fault(10, Fault::SwitchDies), restored];
+    let restored = fault(100, FaultEvent::Restored);
+    let rebuilt = [fault(10, FaultEvent::SwitchDies), restored];
     let settled = 100 + pages::SETTLED_AFTER.as_nanos() / 1_000_000;
-    let dies_at = |at| [&rebuilt[..], &[fault(at, Fault::Node(0)), lost(at + 1)]].concat();
+    let dies_at = |at| {
+        [
+            &rebuilt[..],
+            &[fault(at, FaultEvent::Node(0)), lost(at + 1)],
+        ]
+        .concat()
+    };
     expect_none(&judge(&dies_at(settled)));
     expect(&judge(&dies_at(settled + 1)), "Pages: ");
 }
@@ -156,7 +175,13 @@ fn a_dead_program_gets_nothing_to_change() {
     let pages = |at, call, event| (at, 1, Event::Pages(call, event));
     let late = |call| pages(30, call, PageEvent::Exclusive(Version(2, None)));
     let asked = |at| pages(at, 3, PageEvent::Asked(9));
-    let judge = |more: &[_]| with(&[&changed_page()[..], more].concat(), 10, Fault::Death(1));
+    let judge = |more: &[_]| {
+        with(
+            &[&changed_page()[..], more].concat(),
+            10,
+            FaultEvent::Death(1),
+        )
+    };
     // Got before, recorded late.
     expect_none(&judge(&[asked(5), late(3)]));
     expect(&judge(&[asked(20), late(3)]), "was dead, and got");

@@ -1,6 +1,6 @@
 //! The index, by the history of its operations.
 
-use super::super::journal::{Event, Fault, IndexEvent, Life, Point, System};
+use super::super::journal::{Event, FaultEvent, IndexEvent, Life, Point, System};
 use super::super::report::SeedReport;
 use super::{Journals, add};
 use rackweave_sim::checkers::IndexHistory;
@@ -18,7 +18,7 @@ pub fn judge(journals: &Journals, report: &mut SeedReport) {
     for entry in &journals.0 {
         let (now, life) = (entry.at, entry.life);
         let (call, event) = match &entry.event {
-            Event::Fault(Fault::Node(node)) => {
+            Event::Fault(FaultEvent::Node(node)) => {
                 faults.insert(*node, history.moment_now(now));
                 continue;
             }

@@ -1,9 +1,9 @@
 //! Flows, each by the history of its items.
 
-use super::super::journal::{Event, Fault, FlowEvent, FlowKind, Life, System};
+use super::super::journal::{Event, FaultEvent, FlowEvent, FlowKind, Life, System};
 use super::super::plan::{DEAD_AFTER_MS, PROGRAMS};
-use super::super::program::flows::ITEM_BYTES;
 use super::super::report::SeedReport;
+use super::super::shared::ITEM_BYTES;
 use super::{Journals, add};
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::checkers::{FlowHistory, Shape, stamp};
@@ -35,8 +35,11 @@ pub fn judge(journals: &Journals, seed: u64, report: &mut SeedReport) {
 
 /// Whether a flow between programs may be aborted because of this fault. One that is set up goes on
 /// while a program or the switch stands still, and does not depend on other nodes.
-fn aborts(fault: Fault) -> bool {
-    matches!(fault, Fault::Death(_) | Fault::Ends(_) | Fault::SwitchDies)
+fn aborts(fault: FaultEvent) -> bool {
+    matches!(
+        fault,
+        FaultEvent::Death(_) | FaultEvent::Ends(_) | FaultEvent::SwitchDies
+    )
 }
 
 struct Judged {
@@ -116,7 +119,7 @@ impl Judged {
     /// A flow ends when everything has been delivered: a consumer may die before it has taken it.
     fn excuse_dead(&mut self, journals: &Journals) {
         for (&consumer, &life) in &self.consumers {
-            let dies = |fault| matches!(fault, Fault::Death(of) if of == life);
+            let dies = |fault| matches!(fault, FaultEvent::Death(of) if of == life);
             if journals.faults().any(|(_, fault)| dies(fault)) {
                 self.history.abandon_consumer(consumer);
                 self.history.excuse(consumer, ITEMS_MAX);
@@ -131,7 +134,7 @@ impl Judged {
             _ if self.has_ended => self.excuse_dead(journals),
             Some((at, reason)) => {
                 self.history.abort();
-                let is_cause = |(when, fault): (Instant, Fault)| {
+                let is_cause = |(when, fault): (Instant, FaultEvent)| {
                     aborts(fault) && when + SHOWS_WITHIN >= self.made && when <= *at
                 };
                 if !journals.faults().any(is_cause) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// Heartbeats are more frequent than by default, so that a seed takes seconds.
 const HEARTBEAT_MS: u64 = 50;
+/// Milliseconds of silence after which a process counts as dead.
 pub const DEAD_AFTER_MS: u64 = 1000;
 
 /// Programs that join the rack.
@@ -88,7 +89,7 @@ pub enum Deed {
     Cut(Duration),
     /// Killed, and restarted without its data; after this time the same with its data: etcd.
     Forget(Duration),
-    /// Told to end, and restarted after this time.
+    /// Requested to end, and restarted after this time.
     Restart(Duration),
     /// A program gets SIGSTOP until it is declared dead, then SIGCONT, after this time SIGKILL, and
     /// a restart.
@@ -105,6 +106,7 @@ pub enum Deed {
 /// A healthy node that is killed and restarted while another one hinders the rack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bystander {
+    /// Its number in the configuration.
     pub node: usize,
     /// How long it is absent.
     pub absent: Duration,
@@ -115,17 +117,22 @@ pub struct Bystander {
 pub struct Fault {
     /// Time after the end of the preceding fault.
     pub after: Duration,
+    /// Its target.
     pub victim: Victim,
+    /// Its kind.
     pub deed: Deed,
 }
 
 /// A rack and its faults.
 #[derive(Clone, Debug)]
 pub struct HostedPlan {
+    /// The seed.
     pub seed: u64,
     /// The configuration without folder and addresses, which every run chooses anew.
     pub config: RackConfig,
+    /// How its leader is elected.
     pub election: Election,
+    /// Faults, one after another.
     pub faults: Vec<Fault>,
 }
 
