@@ -3,33 +3,35 @@
 //! and cut off; then everything has to work.
 //!
 //! A call may fail, with an error that says what happened. Every process records its calls in a
-//! journal ([`Journal`]); the checkers of the simulated campaigns judge them ([`Journals`]). The
+//! journal; the checkers of the simulated campaigns judge them. The
 //! actions on the processes follow from the seed, but the system's scheduling does not: a seed
 //! reproduces its plan, not every packet.
 //!
-//! [`HostedPlan`] draws links and faults of a seed, [`Objects`] makes what the programs share, and
-//! [`run_program`] is what the process of a program does. Nothing here starts or kills a process: the
-//! command line does, which carries out the plan.
+//! [`HostedPlan`] draws links and faults of a seed, `objects` makes what the programs share,
+//! [`run_program`] is what the process of a program does, and [`run_seed`] carries out a plan. The
+//! processes themselves are started by a [`Launcher`].
 
 mod cable;
+mod drive;
+mod hinder;
 mod journal;
 mod judge;
 mod objects;
 mod plan;
+mod processes;
 mod program;
 mod report;
+mod running;
 mod shared;
+mod waits;
 
-pub use cable::Cable;
-pub use journal::{CAMPAIGN, FaultEvent, Journal, Life};
-pub use judge::Journals;
-pub use objects::{Objects, ObjectsError, Orders};
-pub use plan::{
-    Bystander, DEAD_AFTER_MS, Deed, Election, Fault, HostedPlan, PROGRAMS, Victim, program_name,
-};
-pub use program::{LAST_LIMIT, ProgramError, ProgramOptions, TRY_AGAIN, run as run_program};
-pub use report::{CampaignReport, SeedReport, Slowest, WAIT_MS_LIMIT};
-pub use shared::{done_file, journal_of, place_of};
+pub use drive::{DriveError, run_seed};
+pub use journal::Life;
+pub use objects::ObjectsError;
+pub use plan::{Bystander, Deed, Election, Fault, HostedPlan, Victim};
+pub use processes::{Launcher, Output, ProcessError, ProcessEvent, Processes, ProgramStart};
+pub use program::{ProgramError, ProgramOptions, run as run_program};
+pub use report::{CampaignReport, SeedReport, Slowest};
 
 /// Its name on the command line.
 pub const NAME: &str = "hosted";

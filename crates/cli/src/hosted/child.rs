@@ -127,13 +127,13 @@ impl Child {
     }
 
     /// Writes a line to its standard input, if it can still read one.
-    pub fn tell(&mut self, line: &str) {
+    pub fn write_line(&mut self, line: &str) {
         if let Some(stdin) = &mut self.stdin {
             let _gone = writeln!(stdin, "{line}");
         }
     }
 
-    /// Tells it to end.
+    /// Requests it to end.
     pub fn release(&mut self) {
         self.stdin = None;
     }

@@ -90,10 +90,9 @@ impl Processes {
         }
     }
 
-    /// The process ids of the running nodes.
-    pub fn node_pids(&self) -> Vec<Option<u32>> {
-        let nodes = self.children[self.nodes()].iter();
-        nodes.map(|child| child.as_ref().map(Child::pid)).collect()
+    /// The process id of one that runs, as far as is known.
+    pub fn pid(&self, at: usize) -> Option<u32> {
+        self.children[at].as_ref().map(Child::pid)
     }
 
     /// Starts a process and returns its id.

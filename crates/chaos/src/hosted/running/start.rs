@@ -1,14 +1,12 @@
 //! The start of a rack: its folder, ports, configuration and processes.
 
+use super::super::cable::Cable;
+use super::super::drive::DriveError;
+use super::super::journal::{CAMPAIGN, Journal};
+use super::super::plan::{Election, HostedPlan, PROGRAMS};
+use super::super::processes::Launcher;
+use super::super::shared::journal_of;
 use super::{HostedRackRun, SwitchState};
-use crate::hosted::child::Recipe;
-use crate::hosted::processes::Processes;
-use crate::hosted::{etcd, keygen};
-use crate::outcome::CliError;
-use rackweave_chaos::hosted::{
-    CAMPAIGN, Cable, Election, HostedPlan, Journal, PROGRAMS, journal_of,
-};
-use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{HostedSection, Role, SecurityKind, StandbySection, StoreConfig};
 use std::collections::{BTreeSet, VecDeque};
@@ -39,43 +37,46 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// If the system has no resources for it.
-    pub fn start(plan: &HostedPlan) -> Result<Self, CliError> {
+    pub fn start(plan: &HostedPlan, launcher: &dyn Launcher) -> Result<Self, DriveError> {
         let name = format!("rackweave-chaos-{}-{}", std::process::id(), plan.seed);
         let folder = folder_of_racks().join(name);
         std::fs::create_dir_all(&folder)
             .map_err(|error| failed(&folder.display().to_string(), error))?;
-        let started = Self::start_in(folder.clone(), plan);
+        let started = Self::start_in(folder.clone(), plan, launcher);
         if started.is_err() {
             let _ = std::fs::remove_dir_all(folder);
         }
         started
     }
 
-    fn start_in(folder: PathBuf, plan: &HostedPlan) -> Result<Self, CliError> {
+    fn start_in(
+        folder: PathBuf,
+        plan: &HostedPlan,
+        launcher: &dyn Launcher,
+    ) -> Result<Self, DriveError> {
         let etcd = (plan.election == Election::Etcd)
             .then(free_pair)
             .transpose()?;
         let config = placed(plan, &folder, etcd)?;
         if config.nodes_of(Role::Guest).len() <= usize::from(PROGRAMS) {
             let needed = PROGRAMS + 1;
-            let text = format!("the rack needs {needed} places for guests: [[guest]] count");
-            return Err(CliError::usage(text));
+            return Err(DriveError::FewPlaces { needed });
         }
         let hosted = config.hosted();
         if hosted.security == SecurityKind::Tls {
-            keygen::make(&config, &hosted.keys(), LIFETIME)?;
+            launcher.make_keys(&config)?;
         }
         let path = folder.join("rack.toml");
         write(&path, &config)?;
         let journal = new_journal(&folder)?;
-        let mut processes = Processes::new(&config, Some(&path), &[]);
+        let mut processes = launcher.processes(&config, &path);
         let cables: Vec<_> = config
             .residents()
             .map(|_| ways(&config))
             .collect::<Result<_, _>>()?;
         for (cables, at) in cables.iter().zip(1..) {
             for cable in cables {
-                processes.add_argument(at, "--controller", cable.address);
+                processes.add_argument(at, "--controller", cable.address.to_string());
             }
         }
         let of_programs = (0..PROGRAMS).map(|_| ways(&config));
@@ -91,8 +92,7 @@ impl HostedRackRun {
             processes.add_argument(at, "--etcd", format!("http://{}", cable.address));
             to_etcd.push(cable);
         }
-        let etcd = Recipe::new(etcd::NAME, &["etcd"], Some(&path));
-        let etcd = (!to_etcd.is_empty()).then(|| processes.set(None, etcd));
+        let etcd = (!to_etcd.is_empty()).then(|| processes.add_etcd(&path));
         let mut running = Self {
             processes,
             cables,
@@ -124,7 +124,7 @@ impl HostedRackRun {
 }
 
 /// An empty journal of the campaign.
-pub(super) fn new_journal(folder: &Path) -> Result<Arc<Journal>, CliError> {
+pub(super) fn new_journal(folder: &Path) -> Result<Arc<Journal>, DriveError> {
     let journal = Journal::create(&journal_of(folder, CAMPAIGN));
     Ok(Arc::new(
         journal.map_err(|error| failed("the journal", error))?,
@@ -140,11 +140,12 @@ fn folder_of_racks() -> PathBuf {
     }
 }
 
-pub(super) fn failed(what: &str, error: std::io::Error) -> CliError {
-    CliError::run(format!("{what}: {error}"))
+pub(super) fn failed(what: &str, error: std::io::Error) -> DriveError {
+    let what = what.to_owned();
+    DriveError::System { what, error }
 }
 
-fn write(path: &Path, config: &RackConfig) -> Result<(), CliError> {
+fn write(path: &Path, config: &RackConfig) -> Result<(), DriveError> {
     let written = std::fs::write(path, config.to_toml());
     written.map_err(|error| failed(&path.display().to_string(), error))
 }
@@ -154,7 +155,7 @@ fn placed(
     plan: &HostedPlan,
     folder: &Path,
     etcd: Option<SocketAddr>,
-) -> Result<RackConfig, CliError> {
+) -> Result<RackConfig, DriveError> {
     let mut config = plan.config.clone();
     let standby = StandbySection {
         control: etcd.map(|_| free_port()).transpose()?,
@@ -182,12 +183,12 @@ fn placed(
     Ok(RackConfig::parse(&config.to_toml(), "rack.toml")?)
 }
 
-fn cable(to: SocketAddr) -> Result<Cable, CliError> {
+fn cable(to: SocketAddr) -> Result<Cable, DriveError> {
     Cable::to(to).map_err(|error| failed("a way to the controller or to etcd", error))
 }
 
 /// New ways to the controllers.
-fn ways(config: &RackConfig) -> Result<Vec<Cable>, CliError> {
+fn ways(config: &RackConfig) -> Result<Vec<Cable>, DriveError> {
     let places = config.hosted().switch_places();
     let mut controls: Vec<_> = places.iter().map(|place| place.control).collect();
     controls.dedup();
@@ -214,7 +215,7 @@ fn through(config: &RackConfig, cables: &[Cable]) -> RackConfig {
 }
 
 /// An unused loopback address, before another one: etcd needs both.
-fn free_pair() -> Result<SocketAddr, CliError> {
+fn free_pair() -> Result<SocketAddr, DriveError> {
     let next = |at: SocketAddr| SocketAddr::new(at.ip(), at.port() + 1);
     for _ in 0..PORTS_TRIED {
         let at = free_port()?;
@@ -226,7 +227,7 @@ fn free_pair() -> Result<SocketAddr, CliError> {
 }
 
 /// An unused loopback address, for TCP and for UDP.
-fn free_port() -> Result<SocketAddr, CliError> {
+fn free_port() -> Result<SocketAddr, DriveError> {
     for _ in 0..PORTS_TRIED {
         let random = RandomState::new().build_hasher().finish();
         let port = PORTS.start + (random % PORTS.len() as u64) as u16;
@@ -235,8 +236,6 @@ fn free_port() -> Result<SocketAddr, CliError> {
             return Ok(at);
         }
     }
-    let Range { start, end } = PORTS;
-    Err(CliError::run(format!(
-        "no free port from {start} to {end} was found; end other programs that use them"
-    )))
+    let Range { start: first, end } = PORTS;
+    Err(DriveError::NoPort { first, end })
 }

@@ -3,15 +3,15 @@
 mod programs;
 mod start;
 
-use crate::hosted::child::Said;
-use crate::hosted::etcd;
-use crate::hosted::event::What;
-use crate::hosted::processes::{END_LIMIT, Processes};
-use crate::outcome::CliError;
+use super::cable::Cable;
+use super::drive::DriveError;
+use super::journal::{FaultEvent, Journal, Life};
+use super::objects::Orders;
+use super::plan::{PROGRAMS, Victim};
+use super::processes::{ProcessEvent, Processes};
+use super::program::TRY_AGAIN;
+use super::shared::place_of;
 use rackweave_base::NodeId;
-use rackweave_chaos::hosted::{
-    Cable, FaultEvent, Journal, Life, Orders, PROGRAMS, TRY_AGAIN, Victim, place_of,
-};
 use rackweave_rack::RackConfig;
 use rustix::process::Signal;
 use start::failed;
@@ -27,6 +27,9 @@ const WORDS_MAX: usize = 40;
 
 /// The output of a process that has ended is read within this time.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(50);
+
+/// The folder with the data of etcd, in that of the rack's processes.
+const ETCD_DATA: &str = "etcd";
 
 /// A program's current process.
 struct Program {
@@ -54,7 +57,7 @@ pub struct HostedRackRun {
     pub journal: Arc<Journal>,
     pub orders: Arc<Orders>,
     seed: u64,
-    processes: Processes,
+    processes: Box<dyn Processes>,
     /// The nodes' ways to the controllers, and the programs'.
     cables: Vec<Vec<Cable>>,
     of_programs: Vec<Vec<Cable>>,
@@ -91,7 +94,7 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn begin_journal(&mut self) -> Result<(), CliError> {
+    pub fn begin_journal(&mut self) -> Result<(), DriveError> {
         self.journal = start::new_journal(&self.folder)?;
         Ok(())
     }
@@ -124,12 +127,12 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// If the system cannot start a process.
-    pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
+    pub fn revive(&mut self, victim: Victim) -> Result<(), DriveError> {
         // What a process has said that has died is not taken for what the next one says.
         self.hear(LAST_WORDS_WITHIN);
         match victim {
             Victim::Program(program) => self.start_program(program),
-            _ => self.processes.start(self.place(victim)).map(drop),
+            _ => Ok(self.processes.start(self.place(victim))?),
         }
     }
 
@@ -140,19 +143,16 @@ impl HostedRackRun {
 
     /// Sends a process a signal.
     pub fn signal(&mut self, victim: Victim, signal: Signal) {
-        let at = self.place(victim);
-        if let Some(child) = self.processes.child(at) {
-            child.signal(signal);
-        }
+        self.processes.signal(self.place(victim), signal);
     }
 
     /// Restarts etcd without its data, or with the data that it had before that.
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn exchange_data(&mut self, is_empty: bool) -> Result<(), CliError> {
+    pub fn exchange_data(&mut self, is_empty: bool) -> Result<(), DriveError> {
         self.kill(Victim::Etcd);
-        let data = self.config.hosted().directory().join(etcd::NAME);
+        let data = self.config.hosted().directory().join(ETCD_DATA);
         let aside = data.with_extension("aside");
         let exchanged = match is_empty {
             true => std::fs::rename(&data, &aside),
@@ -190,12 +190,12 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn end(&mut self, victim: Victim) -> Result<(), CliError> {
+    pub fn end(&mut self, victim: Victim) -> Result<(), DriveError> {
         let at = self.place(victim);
         match victim {
-            Victim::Switch | Victim::Standby | Victim::Etcd => self.end_places(at..at + 1),
+            Victim::Switch | Victim::Standby | Victim::Etcd => self.end_places(&[at]),
             Victim::Node(node) => {
-                self.end_places(at..at + 1)?;
+                self.end_places(&[at])?;
                 self.left(NodeId(node as u16));
                 Ok(())
             }
@@ -207,10 +207,10 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn look(&mut self) -> Result<(), CliError> {
+    pub fn look(&mut self) -> Result<(), DriveError> {
         self.hear(Duration::ZERO);
         for at in self.processes.all() {
-            if let Some((status, _)) = self.processes.take_ended(at)? {
+            if let Some(status) = self.processes.take_ended(at)? {
                 self.hear(LAST_WORDS_WITHIN);
                 let mut programs = self.programs.iter().zip(0..);
                 let program = programs.find(|(program, _)| program.at == at);
@@ -235,19 +235,15 @@ impl HostedRackRun {
     }
 
     fn hear(&mut self, limit: Duration) {
-        for (name, said) in self.processes.hear(limit) {
-            let text = match said {
-                Said::Event(event) => {
-                    self.heard(&name, &event.what);
-                    event.what.to_string()
+        for output in self.processes.hear(limit) {
+            let (name, text) = (output.process, output.text);
+            match &output.event {
+                Some(event) => self.heard(&name, event),
+                None if text.contains("panicked") => {
+                    self.violations.push(format!("{name}: {text}"));
                 }
-                Said::Error(line) => {
-                    if line.contains("panicked") {
-                        self.violations.push(format!("{name}: {line}"));
-                    }
-                    line
-                }
-            };
+                None => {}
+            }
             if self.last_words.len() == WORDS_MAX {
                 self.last_words.pop_front();
             }
@@ -262,12 +258,12 @@ impl HostedRackRun {
     }
 
     /// A process of the switch leads or does not, a node has died, or a program was declared dead.
-    fn heard(&mut self, name: &str, what: &What) {
+    fn heard(&mut self, name: &str, event: &ProcessEvent) {
         let mut switches = self.switches.iter().copied();
         let switch = switches.find(|&at| self.processes.name(at) == name);
         let is_leader = switch.is_some() && switch == self.leader;
-        match what {
-            What::Listening { .. } => {
+        match event {
+            ProcessEvent::Listening => {
                 if self.leader.is_some() {
                     self.switch_dies();
                     self.switch = SwitchState::Restores;
@@ -281,14 +277,14 @@ impl HostedRackRun {
                 }
                 self.leader = switch;
             }
-            What::SteppedDown { .. } => {
+            ProcessEvent::SteppedDown => {
                 self.stepped_down.extend(switch);
                 if is_leader {
                     self.switch_dies();
                 }
             }
             // What a process said that has died is of no interest.
-            What::Restored { .. } | What::StateLeft { .. }
+            ProcessEvent::Restored { .. } | ProcessEvent::StateLeft
                 if is_leader && self.switch == SwitchState::Restores =>
             {
                 self.switch = SwitchState::Runs;
@@ -296,10 +292,12 @@ impl HostedRackRun {
             }
             _ => {}
         }
-        let (left, is_dead) = match what {
+        let (left, is_dead) = match event {
             // All leave a switch that ends in good order, and join the next one.
-            What::NodeLeft { node, why: Some(_) } => (vec![node.as_str()], true),
-            What::Restored { absent } => (absent.iter().map(String::as_str).collect(), false),
+            ProcessEvent::NodeLost { node } => (vec![node.as_str()], true),
+            ProcessEvent::Restored { absent } => {
+                (absent.iter().map(String::as_str).collect(), false)
+            }
             _ => return,
         };
         for name in left {
@@ -331,27 +329,26 @@ impl HostedRackRun {
 
     /// The process ids of the nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
-        self.processes.node_pids()
+        let nodes = self.processes.nodes();
+        nodes.map(|at| self.processes.pid(at)).collect()
     }
 
     /// Ends these processes; one that must be killed is a violation.
-    fn end_places(
-        &mut self,
-        places: impl IntoIterator<Item = usize, IntoIter: Clone>,
-    ) -> Result<(), CliError> {
+    fn end_places(&mut self, places: &[usize]) -> Result<(), DriveError> {
+        let etcd = self.etcd.map(|at| self.processes.name(at).to_owned());
         let ends = self.processes.end(places)?;
         self.hear(Duration::from_millis(20));
         for (name, end) in ends {
             match end {
                 Some(status) if status.success() => {}
                 // It ends by the signal that requests it.
-                Some(_) if name == etcd::NAME => {}
+                Some(_) if Some(&name) == etcd.as_ref() => {}
                 Some(status) => {
                     let text = format!("{name} was requested to end and ended with {status}");
                     self.violations.push(text);
                 }
                 None => {
-                    let limit = END_LIMIT.as_secs();
+                    let limit = self.processes.end_limit().as_secs();
                     let text = format!("{name} was requested to end and did not within {limit} s");
                     self.violations.push(text);
                 }
@@ -365,13 +362,14 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn finish(&mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
+    pub fn finish(&mut self) -> Result<(Vec<String>, Vec<String>), DriveError> {
         self.look()?;
         let (switches, etcd) = (self.switches.clone(), self.etcd);
         let others = self.processes.all().filter(|at| !switches.contains(at));
-        self.end_places(others.filter(|&at| Some(at) != etcd).collect::<Vec<_>>())?;
-        self.end_places(switches)?;
-        self.end_places(etcd)?;
+        let others: Vec<usize> = others.filter(|&at| Some(at) != etcd).collect();
+        self.end_places(&others)?;
+        self.end_places(&switches)?;
+        self.end_places(etcd.as_slice())?;
         let hosted = self.config.hosted();
         if let Err(error) = TcpListener::bind(hosted.control) {
             let text = format!("{} is not free after the end: {error}", hosted.control);

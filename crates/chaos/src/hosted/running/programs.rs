@@ -1,13 +1,12 @@
 //! The programs of a rack: their processes, one after another, and what they have recorded.
 
-use super::super::program::COMMAND;
+use super::super::drive::DriveError;
+use super::super::journal::{CAMPAIGN, FaultEvent, Life};
+use super::super::plan::{PROGRAMS, Victim, program_name};
+use super::super::processes::ProgramStart;
+use super::super::shared::{done_file, journal_of, place_of};
 use super::start::config_of;
 use super::{HostedRackRun, Program};
-use crate::hosted::child::Recipe;
-use crate::outcome::CliError;
-use rackweave_chaos::hosted::{
-    CAMPAIGN, FaultEvent, Life, PROGRAMS, Victim, done_file, journal_of, place_of, program_name,
-};
 use rackweave_rack::hosted::HostedRack;
 use rustix::process::Signal;
 use std::ops::Range;
@@ -41,25 +40,24 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// If the system cannot start a process.
-    pub fn start_programs(&mut self) -> Result<(), CliError> {
+    pub fn start_programs(&mut self) -> Result<(), DriveError> {
         (0..PROGRAMS).try_for_each(|program| self.start_program(program))
     }
 
-    pub(super) fn start_program(&mut self, number: u16) -> Result<(), CliError> {
+    pub(super) fn start_program(&mut self, number: u16) -> Result<(), DriveError> {
         self.lives += 1;
         let (life, at) = (self.lives, usize::from(number));
         let path = config_of(&self.folder, number);
-        let mut recipe = Recipe::new(&program_name(number), &[COMMAND], Some(&path));
-        for (name, value) in [
-            ("--number", number.to_string()),
-            ("--life", life.to_string()),
-            ("--folder", self.folder.display().to_string()),
-            ("--seed", self.seed.to_string()),
-        ] {
-            recipe.args.extend([name.into(), value.into()]);
-        }
+        let start = ProgramStart {
+            name: &program_name(number),
+            config: &path,
+            folder: &self.folder,
+            number,
+            life,
+            seed: self.seed,
+        };
         let known = self.programs.get(at).map(|program| program.at);
-        let process = self.processes.set(known, recipe);
+        let process = self.processes.set_program(known, start);
         let program = Program {
             at: process,
             life,
@@ -71,23 +69,21 @@ impl HostedRackRun {
         }
         self.processes.start(process)?;
         if self.is_repaired {
-            self.tell(number);
+            self.report_repaired(number);
         }
         Ok(())
     }
 
-    fn tell(&mut self, number: u16) {
+    fn report_repaired(&mut self, number: u16) {
         let at = self.programs[usize::from(number)].at;
-        if let Some(child) = self.processes.child(at) {
-            child.tell("repaired");
-        }
+        self.processes.write_line(at, "repaired");
     }
 
-    /// Tells all programs that everything is repaired.
+    /// Lets all programs know that everything is repaired.
     pub fn repaired(&mut self) {
         self.journal.fault(FaultEvent::Repaired);
         self.is_repaired = true;
-        (0..PROGRAMS).for_each(|program| self.tell(program));
+        (0..PROGRAMS).for_each(|program| self.report_repaired(program));
     }
 
     /// The programs that have not done their last piece of work.
@@ -102,7 +98,7 @@ impl HostedRackRun {
     pub fn halt(&mut self, victim: Victim) {
         self.signal(victim, Signal::STOP);
         let at = self.place(victim);
-        let pid = self.processes.child(at).map(|child| child.pid());
+        let pid = self.processes.pid(at);
         let deadline = Instant::now() + HALT_LIMIT;
         while pid.is_some_and(|pid| !stands_still(pid)) && Instant::now() < deadline {
             std::thread::sleep(LOOK_EVERY);
@@ -139,9 +135,9 @@ impl HostedRackRun {
     }
 
     /// Whether the rack still counts the current process of a program as a member.
-    pub fn is_member(&mut self, program: u16) -> bool {
+    pub fn is_member(&self, program: u16) -> bool {
         let at = self.programs[usize::from(program)].at;
-        let pid = self.processes.child(at).map(|child| child.pid());
+        let pid = self.processes.pid(at);
         let place = place_of(&self.config, program);
         let status = HostedRack::connect(&self.config).and_then(|mut rack| rack.status());
         // Without an answer nobody is declared dead.
@@ -155,7 +151,7 @@ impl HostedRackRun {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), CliError> {
+    pub fn end_programs(&mut self, range: Range<u16>) -> Result<(), DriveError> {
         let programs = range.start.into()..usize::from(range.end).min(self.programs.len());
         let lives = self.programs[programs.clone()]
             .iter()
@@ -165,7 +161,7 @@ impl HostedRackRun {
             self.journal.fault(FaultEvent::Ends(life));
         }
         let places = self.programs[programs].iter().map(|program| program.at);
-        self.end_places(places.collect::<Vec<_>>())?;
+        self.end_places(&places.collect::<Vec<_>>())?;
         range.for_each(|program| self.note(Victim::Program(program), true));
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Waiting, while the processes are monitored.
 
+use super::drive::DriveError;
+use super::report::SeedReport;
 use super::running::HostedRackRun;
-use crate::globals::Globals;
-use crate::outcome::CliError;
-use rackweave_chaos::hosted::SeedReport;
 use rackweave_rack::hosted::HostedRack;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the processes are checked.
@@ -22,11 +22,11 @@ pub fn await_that(
     is_left: impl Fn(&HostedRackRun) -> Option<String>,
     running: &mut HostedRackRun,
     report: &mut SeedReport,
-    globals: &Globals,
-) -> Result<(), CliError> {
+    interrupt: &AtomicBool,
+) -> Result<(), DriveError> {
     let deadline = Instant::now() + limit;
     while let Some(left) = is_left(running)
-        && !globals.interrupt.is_set()
+        && !interrupt.load(Ordering::Relaxed)
     {
         if Instant::now() >= deadline {
             let text = format!("after the faults, within {} s: {left}", limit.as_secs());
@@ -39,7 +39,7 @@ pub fn await_that(
 }
 
 /// Sleeps, and monitors the processes meanwhile.
-pub fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError> {
+pub fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), DriveError> {
     let deadline = Instant::now() + span;
     loop {
         running.look()?;
@@ -56,10 +56,10 @@ pub fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError
 pub fn await_whole(
     running: &mut HostedRackRun,
     report: &mut SeedReport,
-    globals: &Globals,
-) -> Result<(), CliError> {
+    interrupt: &AtomicBool,
+) -> Result<(), DriveError> {
     let deadline = Instant::now() + WHOLE_LIMIT;
-    while !globals.interrupt.is_set() {
+    while !interrupt.load(Ordering::Relaxed) {
         running.look()?;
         let status = HostedRack::connect(&running.config).and_then(|mut rack| rack.status());
         let why = match status {

@@ -5,15 +5,16 @@
 //! judged by that: the other node joins within `dead_after` and a second from the start of its
 //! process, and within as much time again a flow with it is created and closed.
 
+use super::drive::DriveError;
+use super::plan::{Bystander, Victim};
+use super::report::{SeedReport, Slowest, WAIT_MS_LIMIT};
 use super::running::HostedRackRun;
 use super::waits::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT, await_whole};
-use crate::globals::Globals;
-use crate::outcome::CliError;
 use rackweave_base::NodeId;
-use rackweave_chaos::hosted::{Bystander, SeedReport, Slowest, Victim, WAIT_MS_LIMIT};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{HostedError, HostedRack};
 use rustix::process::Signal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a slow node runs between two stops.
@@ -34,10 +35,10 @@ pub fn run(
     stopped: Option<Duration>,
     running: &mut HostedRackRun,
     report: &mut SeedReport,
-    globals: &Globals,
-) -> Result<(), CliError> {
+    interrupt: &AtomicBool,
+) -> Result<(), DriveError> {
     // Nodes that an earlier fault keeps away are not judged here.
-    await_whole(running, report, globals)?;
+    await_whole(running, report, interrupt)?;
     let config = running.config.clone();
     let (Victim::Node(slow), Bystander { node, absent }) = (victim, other) else {
         unreachable!("the switch hinders nobody");
@@ -55,9 +56,9 @@ pub fn run(
     let third = (0..config.residents().count()).find(|&at| at != slow && at != node);
     let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
     let (slowest, late) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch((&config, globals), (node, pid), started, ends));
+        let watcher = scope.spawn(|| watch((&config, interrupt), (node, pid), started, ends));
         hindrance.keep_up(running, || watcher.is_finished())?;
-        Ok::<_, CliError>(watcher.join().expect("the watcher does not panic"))
+        Ok::<_, DriveError>(watcher.join().expect("the watcher does not panic"))
     })?;
     running.signal(victim, Signal::CONT);
     report.slowest.merge(slowest);
@@ -89,7 +90,7 @@ impl Hindrance {
         &mut self,
         running: &mut HostedRackRun,
         over: impl Fn() -> bool,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), DriveError> {
         while !over() {
             running.look()?;
             if let Some(stopped) = self.stopped {
@@ -112,14 +113,14 @@ impl Hindrance {
 /// Measures how long a node takes to join with a process that was `started` then, and how long a
 /// flow from the first of `ends` to the second takes after that; records violations of the limit.
 fn watch(
-    (config, globals): (&RackConfig, &Globals),
+    (config, interrupt): (&RackConfig, &AtomicBool),
     (node, pid): (usize, Option<u32>),
     started: Instant,
     [from, to]: [NodeId; 2],
 ) -> (Slowest, Vec<String>) {
     let mut late = Vec::new();
     let name = &config.node[node].name;
-    let joined = measure(started, globals, || {
+    let joined = measure(started, interrupt, || {
         let status = HostedRack::connect(config)?.status()?;
         if status.nodes[node].pid == pid {
             Ok(())
@@ -129,7 +130,7 @@ fn watch(
     });
     let join_ms_max = judge(&format!("the join of {name}"), joined, &mut late);
     let recovery_ms_max = join_ms_max.and_then(|_| {
-        let made = measure(Instant::now(), globals, || {
+        let made = measure(Instant::now(), interrupt, || {
             let mut rack = HostedRack::connect(config)?;
             let flow = rack.create_flow(&[from], &[to], ITEM_BYTES, RING_BYTES)?;
             rack.close_flow(flow.id)
@@ -147,13 +148,13 @@ fn watch(
 /// error; none after an interruption.
 fn measure(
     since: Instant,
-    globals: &Globals,
+    interrupt: &AtomicBool,
     attempt: impl Fn() -> Result<(), HostedError>,
 ) -> Option<Result<Duration, String>> {
     loop {
         match attempt() {
             Ok(()) => return Some(Ok(since.elapsed())),
-            Err(_) if globals.interrupt.is_set() => return None,
+            Err(_) if interrupt.load(Ordering::Relaxed) => return None,
             Err(error) if since.elapsed() >= WHOLE_LIMIT => return Some(Err(error.to_string())),
             Err(_) => std::thread::sleep(AGAIN_AFTER),
         }
