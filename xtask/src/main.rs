@@ -39,7 +39,7 @@ Commands:
   header                            makes crates/capi/include/rackweave.h from its sources
   install [--prefix DIR] [--debug] [--uninstall] [--from DIR]
                                     the C and C++ headers, library and pkg-config file, to
-                                    /usr/local unless told; --from: a folder with built libraries
+                                    /usr/local by default; --from: a folder with built libraries
   help                              this text
 
 Examples:

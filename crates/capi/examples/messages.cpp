@@ -29,7 +29,7 @@ void serve(rackweave::listener listener) {
   while (receiver.receive(question, info) == rackweave::arrival::here) {
     std::vector<std::int64_t> values(rows);
     for (std::uint64_t row = 0; row < rows; ++row) values[row] = value(question.at(0), row);
-    // Longer than a receive buffer: it goes in pieces, as the receiver makes room.
+    // Longer than a receive buffer: it goes in pieces, as the receiver frees space.
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
     sender.send(column, {bytes, values.size() * sizeof(std::int64_t)});
   }

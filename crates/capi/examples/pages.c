@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What fails is told, and ends the program: the system takes back what it had. */
+/* What fails is reported, and ends the program: the system takes back what it had. */
 static void check(rackweave_status status, const char *what) {
   if (status != RACKWEAVE_STATUS_OK) {
     fprintf(stderr, "%s: %s: %s\n", what, rackweave_status_text(status),

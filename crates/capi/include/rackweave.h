@@ -78,7 +78,7 @@ typedef enum rackweave_status {
    */
   RACKWEAVE_STATUS_OK = 0,
   /**
-   * Nothing yet, or no room yet: try again later.
+   * Nothing yet, or no space yet: try again later.
    */
   RACKWEAVE_STATUS_PENDING = 1,
   /**
@@ -185,7 +185,7 @@ typedef enum rackweave_flow_shape {
    */
   RACKWEAVE_FLOW_SHAPE_SHUFFLE = 0,
   /**
-   * A producer has one ring; each item goes to one consumer, whichever has room.
+   * A producer has one ring; each item goes to one consumer, whichever has space.
    */
   RACKWEAVE_FLOW_SHAPE_BALANCE = 1,
   /**
@@ -533,7 +533,7 @@ typedef struct rackweave_pages_options {
   const char *path;
   /**
    * Pages of the store. With a path: a new file for so many pages; 0: the file that is there,
-   * with as many as it has room for. In memory: 0 is 1024.
+   * with as many as it has space for. In memory: 0 is 1024.
    */
   uint64_t pages;
   /**
@@ -568,7 +568,7 @@ typedef struct rackweave_index_options {
    */
   const char *node;
   /**
-   * Keys that it has room for, about; 0: 65536.
+   * Keys that it has space for, about; 0: 65536.
    */
   uint64_t keys;
   /**
@@ -871,7 +871,7 @@ rackweave_status rackweave_error_detail_copy(char *buffer, size_t capacity, size
  *
  * `toml` is the text of a configuration (docs/capi.md says what is in it), or NULL for the
  * default of this library: nodes `storage0`, `storage1`, `compute0`, `compute1`, `memory0`, and a
- * switch that has room for flows, pages and sequencers together.
+ * switch that has space for flows, pages and sequencers together.
  *
  * The rack ends when its handle and all that was made with it are destroyed, in any order.
  *
@@ -1103,7 +1103,7 @@ rackweave_status rackweave_flow_producer_try_push(struct rackweave_flow_producer
                                                   size_t length);
 
 /**
- * As `rackweave_flow_producer_try_push`, but waits for room, at most `timeout_ns` nanoseconds,
+ * As `rackweave_flow_producer_try_push`, but waits for space, at most `timeout_ns` nanoseconds,
  * and drives the rack meanwhile.
  *
  * Pointers:
@@ -1324,7 +1324,7 @@ rackweave_status rackweave_page_store_destroy(struct rackweave_page_store *store
 
 /**
  * Makes a new store, whatever was there before: all pages but its own are free. `identity` is a
- * random number by which this store is told from others. No page may be fixed anywhere.
+ * random number by which this store is distinguished from others. No page may be fixed anywhere.
  */
 rackweave_status rackweave_page_store_format(struct rackweave_page_store *store, uint64_t identity);
 
@@ -1406,7 +1406,7 @@ rackweave_status rackweave_page_store_abandon_fix(struct rackweave_page_store *s
                                                   uint64_t ticket);
 
 /**
- * Begins to bring a page to this node. Nobody is told what comes of it.
+ * Begins to bring a page to this node. What comes of it is not reported.
  */
 rackweave_status rackweave_page_store_prefetch(struct rackweave_page_store *store, uint64_t number);
 
@@ -1486,7 +1486,7 @@ rackweave_status rackweave_index_serve(const struct rackweave_index *index);
  * `rackweave_index_access`.
  *
  * NOT_FOUND: no such node. NO_ROOM: the server has as many clients as it may have, or a NIC or the
- * rack's memory has no room.
+ * rack's memory has no space.
  *
  * Pointers:
  * `client` may be written.
@@ -1597,7 +1597,7 @@ rackweave_status rackweave_index_client_delete(struct rackweave_index_client *cl
 /**
  * Makes a sequencer in the switch, whose first number is `first`.
  *
- * NO_ROOM: the switch of this rack has no room for one (switch.sequencers).
+ * NO_ROOM: the switch of this rack has no space for one (switch.sequencers).
  *
  * Pointers:
  * `sequencer` may be written.
@@ -1821,8 +1821,8 @@ rackweave_status rackweave_sender_limits(const struct rackweave_sender *sender,
 /**
  * Copies a message that fits one piece into the send buffer. It is sent at once, or, while others
  * are under way, by a later `rackweave_sender_poll`, together with those that follow; with
- * `rackweave_sender_delivered` it is not left there. PENDING: there is no room now; poll and drive
- * the rack.
+ * `rackweave_sender_delivered` it is not left there. PENDING: there is no space now; poll and
+ * drive the rack.
  *
  * TOO_LONG: it does not fit one piece. CLOSED, GONE: the connection is closed, or broke. FINISHED,
  * REFUSED: after `finish`, or within a message that was begun.
@@ -1876,7 +1876,7 @@ rackweave_status rackweave_sender_begin(struct rackweave_sender *sender,
                                         uint64_t total);
 
 /**
- * Copies as many of the next bytes of the message begun as there is room for. PENDING: none;
+ * Copies as many of the next bytes of the message begun as there is space for. PENDING: none;
  * poll and drive the rack.
  *
  * Pointers:
@@ -1918,7 +1918,7 @@ rackweave_status rackweave_sender_consumed(struct rackweave_sender *sender, uint
 rackweave_status rackweave_sender_finish(struct rackweave_sender *sender);
 
 /**
- * Closes the connection for a reason, a `rackweave_close_reason`, which the peer is told.
+ * Closes the connection for a reason, a `rackweave_close_reason`, which the peer learns.
  */
 rackweave_status rackweave_sender_close(struct rackweave_sender *sender, uint32_t reason);
 
@@ -2004,7 +2004,7 @@ rackweave_status rackweave_receiver_receive(struct rackweave_receiver *receiver,
                                             struct rackweave_message_info *info);
 
 /**
- * Closes the connection for a reason, a `rackweave_close_reason`, which the peer is told.
+ * Closes the connection for a reason, a `rackweave_close_reason`, which the peer learns.
  */
 rackweave_status rackweave_receiver_close(struct rackweave_receiver *receiver, uint32_t reason);
 

@@ -2,7 +2,7 @@
 //
 // Every class owns one handle, can be moved and not copied, and destroys its handle when it goes,
 // in whatever order. What fails throws rackweave::error; what is only not there yet (PENDING, END,
-// NOT_FOUND, TIMED_OUT) is told by what is returned. rackweave.h says what each call does, which
+// NOT_FOUND, TIMED_OUT) is reported by what is returned. rackweave.h says what each call does, which
 // thread may call it and how long pointers are good; get() gives the handle for its calls.
 
 #ifndef RACKWEAVE_HPP
@@ -227,7 +227,7 @@ class flow_producer
     return detail::done(rackweave_flow_producer_try_push(get(), item.data(), item.size()),
                         RACKWEAVE_STATUS_PENDING);
   }
-  // False: there was no room in time.
+  // False: there was no space in time.
   bool push(bytes item, nanoseconds time = forever) {
     return detail::done(
         rackweave_flow_producer_push(get(), item.data(), item.size(), detail::limit(time)),
@@ -664,7 +664,7 @@ class sender : public detail::owner<rackweave_sender, rackweave_sender_destroy> 
     detail::check(rackweave_sender_limits(get(), nullptr, &most));
     return most;
   }
-  // False: there is no room now.
+  // False: there is no space now.
   bool try_send(std::uint32_t opcode, bytes message) {
     return detail::done(
         rackweave_sender_try_send(get(), opcode, message.data(), message.size()),

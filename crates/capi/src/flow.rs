@@ -22,7 +22,7 @@ pub struct rackweave_flow {
 pub enum rackweave_flow_shape {
     /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
     Shuffle = 0,
-    /// A producer has one ring; each item goes to one consumer, whichever has room.
+    /// A producer has one ring; each item goes to one consumer, whichever has space.
     Balance = 1,
     /// A producer has one ring; each item goes to all consumers or to none, in one order
     /// everywhere.

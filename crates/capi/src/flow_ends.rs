@@ -171,7 +171,7 @@ pub unsafe extern "C" fn rackweave_flow_producer_try_push(
     unsafe { push(producer, (item, length), None) }
 }
 
-/// As [`rackweave_flow_producer_try_push`], but waits for room, at most `timeout_ns` nanoseconds,
+/// As [`rackweave_flow_producer_try_push`], but waits for space, at most `timeout_ns` nanoseconds,
 /// and drives the rack meanwhile.
 ///
 /// # Safety

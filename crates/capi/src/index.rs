@@ -21,7 +21,7 @@ pub struct rackweave_index {
 pub struct rackweave_index_options {
     /// The node whose memory has it, by name; NULL: the first storage node.
     pub node: *const c_char,
-    /// Keys that it has room for, about; 0: 65536.
+    /// Keys that it has space for, about; 0: 65536.
     pub keys: u64,
     /// Bytes of the longest value, 8 to 65000; 0: 64. With 8, all values have eight bytes, and
     /// lie in the tree nodes.

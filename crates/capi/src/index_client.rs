@@ -266,7 +266,7 @@ pub(crate) const DELETE: u32 = rackweave_index_operation_kind::Delete as u32;
 /// `rackweave_index_access`.
 ///
 /// NOT_FOUND: no such node. NO_ROOM: the server has as many clients as it may have, or a NIC or the
-/// rack's memory has no room.
+/// rack's memory has no space.
 ///
 /// # Safety
 /// `client` may be written.

@@ -167,7 +167,7 @@ pub extern "C" fn rackweave_page_store_destroy(store: *mut rackweave_page_store)
 }
 
 /// Makes a new store, whatever was there before: all pages but its own are free. `identity` is a
-/// random number by which this store is told from others. No page may be fixed anywhere.
+/// random number by which this store is distinguished from others. No page may be fixed anywhere.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_format(
     store: *mut rackweave_page_store,
@@ -308,7 +308,7 @@ pub extern "C" fn rackweave_page_store_abandon_fix(
     })
 }
 
-/// Begins to bring a page to this node. Nobody is told what comes of it.
+/// Begins to bring a page to this node. What comes of it is not reported.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_prefetch(
     store: *mut rackweave_page_store,

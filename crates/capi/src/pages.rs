@@ -29,7 +29,7 @@ pub struct rackweave_pages_options {
     /// The file or block device that has the store; NULL: memory, which goes with the rack.
     pub path: *const c_char,
     /// Pages of the store. With a path: a new file for so many pages; 0: the file that is there,
-    /// with as many as it has room for. In memory: 0 is 1024.
+    /// with as many as it has space for. In memory: 0 is 1024.
     pub pages: u64,
     /// The node with the NVMe target, by name; NULL: the first storage node.
     pub storage: *const c_char,

@@ -131,7 +131,7 @@ fn build(config: &RackConfig) -> Result<Rack, Fault> {
 ///
 /// `toml` is the text of a configuration (docs/capi.md says what is in it), or NULL for the
 /// default of this library: nodes `storage0`, `storage1`, `compute0`, `compute1`, `memory0`, and a
-/// switch that has room for flows, pages and sequencers together.
+/// switch that has space for flows, pages and sequencers together.
 ///
 /// The rack ends when its handle and all that was made with it are destroyed, in any order.
 ///

@@ -245,7 +245,7 @@ pub unsafe extern "C" fn rackweave_receiver_receive(
     })
 }
 
-/// Closes the connection for a reason, a `rackweave_close_reason`, which the peer is told.
+/// Closes the connection for a reason, a `rackweave_close_reason`, which the peer learns.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_receiver_close(
     receiver: *mut rackweave_receiver,

@@ -152,8 +152,8 @@ pub unsafe extern "C" fn rackweave_sender_limits(
 
 /// Copies a message that fits one piece into the send buffer. It is sent at once, or, while others
 /// are under way, by a later `rackweave_sender_poll`, together with those that follow; with
-/// `rackweave_sender_delivered` it is not left there. PENDING: there is no room now; poll and drive
-/// the rack.
+/// `rackweave_sender_delivered` it is not left there. PENDING: there is no space now; poll and
+/// drive the rack.
 ///
 /// TOO_LONG: it does not fit one piece. CLOSED, GONE: the connection is closed, or broke. FINISHED,
 /// REFUSED: after `finish`, or within a message that was begun.
@@ -257,7 +257,7 @@ pub extern "C" fn rackweave_sender_begin(
     })
 }
 
-/// Copies as many of the next bytes of the message begun as there is room for. PENDING: none;
+/// Copies as many of the next bytes of the message begun as there is space for. PENDING: none;
 /// poll and drive the rack.
 ///
 /// # Safety
@@ -342,7 +342,7 @@ pub extern "C" fn rackweave_sender_finish(sender: *mut rackweave_sender) -> Stat
     })
 }
 
-/// Closes the connection for a reason, a `rackweave_close_reason`, which the peer is told.
+/// Closes the connection for a reason, a `rackweave_close_reason`, which the peer learns.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sender_close(sender: *mut rackweave_sender, reason: u32) -> Status {
     handle::on(sender, |end: &mut SendingEnd| {

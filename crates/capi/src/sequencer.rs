@@ -91,7 +91,7 @@ impl From<SequencerServiceError> for Fault {
 
 /// Makes a sequencer in the switch, whose first number is `first`.
 ///
-/// NO_ROOM: the switch of this rack has no room for one (switch.sequencers).
+/// NO_ROOM: the switch of this rack has no space for one (switch.sequencers).
 ///
 /// # Safety
 /// `sequencer` may be written.

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char};
 pub enum rackweave_status {
     /// It was done.
     Ok = 0,
-    /// Nothing yet, or no room yet: try again later.
+    /// Nothing yet, or no space yet: try again later.
     Pending = 1,
     /// Nothing will come any more: the stream has ended, and all of it was taken.
     End = 2,

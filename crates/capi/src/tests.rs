@@ -48,7 +48,7 @@ fn a_handle_that_panicked_can_only_be_destroyed() {
         type Opaque = rackweave_region;
         const KIND: handle::Kind = handle::Kind::Region;
     }
-    let handle = handle::insert(Fragile).expect("there is room");
+    let handle = handle::insert(Fragile).expect("there is space");
     let act = |_: &mut Fragile| -> Result<(), error::Fault> { panic!("broken") };
     let status = error::call(|| handle::with(handle, act));
     assert_eq!(status, rackweave_status::Internal);
@@ -67,7 +67,7 @@ fn a_second_thread_is_told_that_a_handle_is_busy() {
         type Opaque = rackweave_page_store;
         const KIND: handle::Kind = handle::Kind::PageStore;
     }
-    let handle = handle::insert(Slow).expect("there is room");
+    let handle = handle::insert(Slow).expect("there is space");
     let number = handle.addr();
     let (inside, entered) = std::sync::mpsc::channel();
     let (done, leave) = std::sync::mpsc::channel();
@@ -102,7 +102,7 @@ fn stale_handles_stay_stale() {
     }
     let mut stale = Vec::new();
     for round in 0..3000 {
-        let handle = handle::insert(Thing(round)).expect("there is room");
+        let handle = handle::insert(Thing(round)).expect("there is space");
         let seen = handle::with(handle, |thing: &mut Thing| Ok(thing.0));
         assert_eq!(seen.expect("it is there"), round);
         let thing = handle::remove::<Thing>(handle).expect("it is there");

@@ -1,6 +1,6 @@
 //! The controller's state as data, so that a new process of the controller can continue.
 //!
-//! It has everything that nodes have been told and keep: queue pairs, regions, rings, keys. It has
+//! It has everything that nodes have been sent and keep: queue pairs, regions, rings, keys. It has
 //! nothing that is in the switch, which has restarted as well. [`Controller::restore`] takes the
 //! state over, and [`Controller::resume`] sets everything up again, as after a restart of the
 //! switch alone.

@@ -320,7 +320,7 @@ fn place_nodes(
         let (nodes, ports) = (wishes.len(), places);
         return Err(TopologyError::TooMany { nodes, ports });
     }
-    let mut room = vec![most; roles.len()];
+    let mut ports_left = vec![most; roles.len()];
     for (node, wish) in (0u16..).map(NodeId).zip(wishes) {
         let &Some(switch) = wish else { continue };
         let at = usize::from(switch);
@@ -335,7 +335,7 @@ fn place_nodes(
                     last,
                 });
             }
-            Some(_) if room[at] == 0 => {
+            Some(_) if ports_left[at] == 0 => {
                 let (switch, ports) = (at, most);
                 return Err(TopologyError::Full {
                     node,
@@ -343,7 +343,7 @@ fn place_nodes(
                     ports,
                 });
             }
-            Some(_) => room[at] -= 1,
+            Some(_) => ports_left[at] -= 1,
         }
     }
     let mut free = first;
@@ -351,10 +351,10 @@ fn place_nodes(
         Some(switch) => usize::from(*switch),
         None => {
             // There are at least as many ports as nodes, so this ends.
-            while room[free] == 0 {
+            while ports_left[free] == 0 {
                 free += 1;
             }
-            room[free] -= 1;
+            ports_left[free] -= 1;
             free
         }
     });

@@ -99,7 +99,7 @@ impl Fuzzed {
         }
         let guards = (0..NODES).map(|node| rack.guard(node)).collect();
         let created = controller.create_flow(&mut rack, spec(setup, more));
-        let (flow, rings) = created.expect("the specification is sound and there is room");
+        let (flow, rings) = created.expect("the specification is sound and there is space");
         let block = |ring: &Ring| {
             let block = rack.regions.block(ring.node, ring.region.rkey);
             block.expect("just made")
@@ -159,7 +159,7 @@ impl Fuzzed {
                 0xd0..=0xd7 => {
                     self.rack.restart_switch();
                     let result = self.controller.switch_restarted(&mut self.rack);
-                    result.expect("there was room before");
+                    result.expect("there was space before");
                 }
                 0xe0..=0xe3 => self.controller.close_flow(&mut self.rack, self.flow),
                 at => self.finish_producer(usize::from(at)),

@@ -58,7 +58,7 @@ fn one_thread_over<L: Link>(
             bench.iter(|| {
                 for _ in 0..batch {
                     a.send(Instant::ZERO, packet.clone())
-                        .expect("there is room");
+                        .expect("there is space");
                 }
                 for _ in 0..batch {
                     black_box(b.receive(Instant::ZERO).expect("it was sent"));

@@ -122,7 +122,7 @@ impl<A: Link, B: Link> Bench<A, B> {
         let mut sent = 0;
         while sent < BATCH_MAX && self.a.free() > 0 {
             let packet = self.packet(first + sent);
-            assert!(self.a.send(self.now, packet).is_ok(), "room was promised");
+            assert!(self.a.send(self.now, packet).is_ok(), "space was promised");
             sent += 1;
         }
         sent
@@ -202,7 +202,10 @@ fn order_is_kept<A: Link, B: Link>(bench: &mut Bench<A, B>) {
                 break;
             }
             let packet = bench.packet(sent);
-            assert!(bench.a.send(bench.now, packet).is_ok(), "room was promised");
+            assert!(
+                bench.a.send(bench.now, packet).is_ok(),
+                "space was promised"
+            );
             sent += 1;
         }
         let count = (sent - received).min(4);
@@ -225,7 +228,7 @@ fn directions_are_independent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         let packet = bench.packet(1000 + number);
         assert!(
             bench.b.send(bench.now, packet).is_ok(),
-            "an empty link has room"
+            "an empty link has space"
         );
         let packet = bench.receive_at_a().expect("a lossless link loses nothing");
         assert_eq!(sequence(&packet), 1000 + number);
@@ -237,12 +240,12 @@ fn directions_are_independent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
 }
 
 fn free_slots_are_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
-    let room = bench.a.free();
-    assert!(room > 0, "an empty link has room");
+    let free = bench.a.free();
+    assert!(free > 0, "an empty link has space");
     let sent = bench.fill(0);
     assert!(
-        sent as usize >= room.min(BATCH_MAX as usize),
-        "{sent} fit where {room} were promised"
+        sent as usize >= free.min(BATCH_MAX as usize),
+        "{sent} fit where {free} were promised"
     );
     if bench.a.free() > 0 {
         return;
@@ -258,14 +261,14 @@ fn free_slots_are_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         bench.b.receive(bench.now).is_none(),
         "what was given back was sent nevertheless"
     );
-    assert!(bench.a.free() > 0, "a drained link has room");
+    assert!(bench.a.free() > 0, "a drained link has space");
 }
 
 fn full_then_drained<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     let mut first = 0;
     for _ in 0..5 {
         let sent = bench.fill(first);
-        assert!(sent > 0, "a drained link has room");
+        assert!(sent > 0, "a drained link has space");
         bench.drain(first, sent);
         assert!(
             bench.b.receive(bench.now).is_none(),
@@ -281,7 +284,7 @@ fn packets_arrive_whole<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         let expect = bytes_of(&packet, &bench.memory);
         assert!(
             bench.a.send(bench.now, packet).is_ok(),
-            "an empty link has room"
+            "an empty link has space"
         );
         let packet = bench.receive_at_b().expect("a lossless link loses nothing");
         assert_eq!(
@@ -315,7 +318,10 @@ fn sleepers_are_woken<A: Link, B: Link>(bench: &mut Bench<A, B>) {
             bench.b.end_sleep();
         }
         let packet = bench.packet(number);
-        assert!(bench.a.send(bench.now, packet).is_ok(), "room was promised");
+        assert!(
+            bench.a.send(bench.now, packet).is_ok(),
+            "space was promised"
+        );
         if number % 2 == 0 {
             let may_sleep = bench.b.prepare_sleep();
             assert!(
@@ -340,7 +346,7 @@ fn promised_room_is_there<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     for _ in 0..20 {
         first += bench.fill(first);
         while bench.receive_at_b().is_some() {}
-        assert!(bench.a.free() > 0, "a drained link has room");
+        assert!(bench.a.free() > 0, "a drained link has space");
     }
 }
 

@@ -309,14 +309,14 @@ impl<L: Link> Link for Fault<L> {
         }
         // An accepted packet must fit even after all delayed packets have been forwarded; a packet
         // that is returned draws no random numbers.
-        let room = self.free();
-        if room == 0 {
+        let free = self.free();
+        if free == 0 {
             return Err(packet);
         }
         if self.is_lost() {
             return Ok(());
         }
-        let twice = self.duplicate.chance(self.config.duplicate) && room >= 2;
+        let twice = self.duplicate.chance(self.config.duplicate) && free >= 2;
         let mut second = None;
         if twice {
             self.copy_out(&mut packet);

@@ -194,11 +194,11 @@ impl CacheModel {
 }
 
 /// The fraction of `size` that fits into `free`.
-fn within(room: f64, size: f64) -> f64 {
+fn within(capacity: f64, size: f64) -> f64 {
     if size <= 0.0 {
         1.0
     } else {
-        (room / size).clamp(0.0, 1.0)
+        (capacity / size).clamp(0.0, 1.0)
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
         let reversed = model().loads(&[hot, cold]);
         assert_eq!(
             both, reversed,
-            "the order in which they are told does not count"
+            "the order in which they are given does not count"
         );
     }
 

@@ -60,8 +60,8 @@ impl TreeShape {
 
     /// Entries of a tree node in use.
     pub fn entries(&self) -> f64 {
-        let room = self.node_bytes.saturating_sub(self.header_bytes) / self.entry_bytes.max(1);
-        (room as f64 * self.fill).max(2.0)
+        let usable = self.node_bytes.saturating_sub(self.header_bytes) / self.entry_bytes.max(1);
+        (usable as f64 * self.fill).max(2.0)
     }
 
     /// The levels, the root first.

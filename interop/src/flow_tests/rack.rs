@@ -100,14 +100,14 @@ impl Machines {
             moved = true;
             self.switch.handle_packet(now, id, packet);
         }
-        let room = self.link(port).free();
-        for _ in 0..self.switch.egress_len(id).min(room) {
+        let free = self.link(port).free();
+        for _ in 0..self.switch.egress_len(id).min(free) {
             let Some(packet) = self.switch.poll_transmit(id) else {
                 break;
             };
             moved = true;
             let sent = self.link(port).send(now, packet);
-            debug_assert!(sent.is_ok(), "the link said that it had room");
+            debug_assert!(sent.is_ok(), "the link said that it had free");
         }
         moved
     }

@@ -50,7 +50,7 @@ const INTERNAL: [(&str, &str); 5] = [
     ),
     (
         "crates/endpoint/src/index/shard/handover/state.rs",
-        "the coordinator is told by a status",
+        "the coordinator learns it from a status",
     ),
     (
         "crates/base/src/memory/shared.rs",
@@ -122,7 +122,7 @@ fn judge(
     }
     for (path, source) in sources {
         let is_test = path.contains("test");
-        if is_test || !REACHABLE.iter().any(|room| path.starts_with(room)) {
+        if is_test || !REACHABLE.iter().any(|prefix| path.starts_with(prefix)) {
             continue;
         }
         if INTERNAL.iter().any(|(internal, _)| internal == path) {
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "\
-//! A room.
+//! A crate.
 
 /// Why not.
 pub enum GoError {

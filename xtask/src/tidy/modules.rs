@@ -84,7 +84,7 @@ impl Modules {
             .collect()
     }
 
-    /// A circle, told at its thinnest import: the one to be turned round.
+    /// A circle, reported at its thinnest import: the one to be turned round.
     fn finding(&self, circle: &[String]) -> Finding {
         let within = |(from, to): &(String, String)| {
             from != to && circle.contains(from) && circle.contains(to)

@@ -96,7 +96,7 @@ impl RawWriter {
     }
 
     /// Whether a part of the send buffer is free and the filled package has been posted.
-    pub fn has_room(&self) -> bool {
+    pub fn has_space(&self) -> bool {
         self.posting == self.filling && self.filling - self.ending < self.parts.count
     }
 
@@ -110,7 +110,7 @@ impl RawWriter {
     /// # Panics
     /// If no part is free, or the pieces are not `header.length` bytes or do not fit.
     pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
-        assert!(self.has_room(), "no part is free");
+        assert!(self.has_space(), "no part is free");
         assert!(header.length <= self.payload_max() as u64);
         let (block, part) = (&self.parts.region.block, self.filling % self.parts.count);
         let begin = self.parts.offset(part) as usize;

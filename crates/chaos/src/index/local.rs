@@ -96,11 +96,11 @@ impl Local {
         let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
         let page = &mut entries;
         let visit = |page: &mut Vec<(u64, Vec<u8>)>, key, value: &[u8]| {
-            let room = page.len() < limit as usize;
-            if room {
+            let has_space = page.len() < limit as usize;
+            if has_space {
                 page.push((key, value.to_vec()));
             }
-            room
+            has_space
         };
         let next = match shard.scan((low, last), direction, page, Vec::clear, visit) {
             Ok(next) => next,

@@ -224,10 +224,10 @@ fn rack_config(rng: &mut Rng, nodes: &[NodePlan], tight: bool) -> RackConfig {
         ..RackConfig::default()
     };
     config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
-    let room: u32 = if tight { rng.between(6, 14) as u32 } else { 96 };
-    config.nic.queue_pairs = room;
-    config.nic.completion_queues = room;
-    config.nic.regions = 2 * room;
+    let capacity: u32 = if tight { rng.between(6, 14) as u32 } else { 96 };
+    config.nic.queue_pairs = capacity;
+    config.nic.completion_queues = capacity;
+    config.nic.regions = 2 * capacity;
     config
 }
 

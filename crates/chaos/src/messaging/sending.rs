@@ -316,8 +316,8 @@ impl Talker {
             }
             Style::Copied | Style::Whole => {
                 // A little more than fits.
-                let room = 3 * self.sender.piece_max() * usize::from(self.sender.has_room());
-                let mut bytes = vec![0; room.min(wanted as usize)];
+                let bytes_max = 3 * self.sender.piece_max() * usize::from(self.sender.has_room());
+                let mut bytes = vec![0; bytes_max.min(wanted as usize)];
                 fill_message(&mut bytes, seed, name, number, current.written);
                 wrote = self.sender.write(&bytes) as u64;
             }

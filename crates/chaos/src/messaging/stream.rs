@@ -77,15 +77,15 @@ impl Stream {
         let limit = self.plan.cut.filter(|cut| cut.0 == from);
         let mut rest = bytes;
         while !rest.is_empty() && !pipe.dead {
-            let room = limit.map_or(usize::MAX, |(_, after, _)| after - pipe.written);
-            if room == 0 {
+            let space = limit.map_or(usize::MAX, |(_, after, _)| after - pipe.written);
+            if space == 0 {
                 pipe.dead = true;
                 if let Some((_, _, Cut::End)) = limit {
                     pipe.enter(now, self.plan.delay_max, rng, Came::End);
                 }
                 return;
             }
-            let len = rest.len().min(room);
+            let len = rest.len().min(space);
             let len = if rng.chance(0.5) {
                 len
             } else {

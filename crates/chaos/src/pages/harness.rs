@@ -319,10 +319,10 @@ impl<'a> Harness<'a> {
         }
     }
 
-    pub fn fill(&self, room: Option<u64>) {
-        self.drives.medium.set_room(room);
+    pub fn fill(&self, free: Option<u64>) {
+        self.drives.medium.set_blocks_free(free);
         if let Some(store) = &self.shared.store {
-            store.medium.set_room(room);
+            store.medium.set_blocks_free(free);
         }
     }
 

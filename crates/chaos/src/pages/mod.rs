@@ -67,7 +67,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
     if report.is_sound() {
         // Flushed data is not lost, even if the power fails afterwards.
         let mut rng = Rng::new(seed).fork("power");
-        medium.set_room(None);
+        medium.set_blocks_free(None);
         medium.power_cut(&mut rng);
         if was_cut {
             shared.history.borrow_mut().power_cut();
@@ -261,7 +261,7 @@ impl Harness<'_> {
     /// memory.
     fn disturb_pages(&mut self, disturbance: Disturbance) {
         match disturbance {
-            Disturbance::Fill(room) => self.fill(Some(room)),
+            Disturbance::Fill(free) => self.fill(Some(free)),
             Disturbance::Free => self.fill(None),
             Disturbance::Stall(lasts) => {
                 self.stall(lasts);

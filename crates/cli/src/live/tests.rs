@@ -25,10 +25,7 @@ fn a_command_is_found_from_its_first_rack_to_its_end() {
     let user = rustix::process::getuid().as_raw();
     let live = Live::begin("test of live");
     live.phase("no rack yet");
-    assert!(
-        !processes().contains(&me),
-        "there is nothing to be told yet"
-    );
+    assert!(!processes().contains(&me), "nothing is published yet");
     let first = rack();
     live.watch(first.observer());
     live.phase("one rack");

@@ -2,7 +2,7 @@
 //! (github.com/OpenObservability/OpenMetrics), which Prometheus reads.
 //!
 //! A number is a metric whose name is its path in the object, in the base unit that the name ends
-//! with; a flag is 0 or 1. The rows of a table are told apart by labels: its naming columns, the
+//! with; a flag is 0 or 1. The rows of a table are distinguished by labels: its naming columns, the
 //! first ones. Percentiles make a summary. Words are labels of a metric of the type `info`, which
 //! has the same labels as the numbers beside them.
 
@@ -296,7 +296,7 @@ impl Families {
     }
 }
 
-/// The naming columns of a table: those of its first columns that tell its rows apart. None if
+/// The naming columns of a table: those of its first columns that distinguish its rows. None if
 /// nothing does.
 fn naming<'a>(rows: &[&'a Map<String, Value>]) -> Option<Vec<&'a str>> {
     let keys = table::keys_of(rows);

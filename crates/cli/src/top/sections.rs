@@ -201,14 +201,14 @@ fn pages(pages: &PageStatistics, change: &Change) -> Section {
 
 fn index(index: &IndexStatistics, change: &Change, width: usize) -> Section {
     let whole: f64 = change.index_by_depth.iter().sum();
-    let room = width.saturating_sub(46).min(40);
+    let space = width.saturating_sub(46).min(40);
     let row = |(at, (&count, &rate)): (usize, (&u64, &f64))| {
         let length = if whole > 0.0 { rate / whole } else { 0.0 };
         let cells = json!({
             "led": depth(at),
             "per second": si(rate),
             "of all": share(rate, whole),
-            " ": "█".repeat((length * room as f64).round() as usize),
+            " ": "█".repeat((length * space as f64).round() as usize),
         });
         (count > 0).then(|| (object(cells), Style::new()))
     };

@@ -36,14 +36,14 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = header(state, width);
     let footer = usize::from(height > lines.len() + 2);
-    let room = height.saturating_sub(lines.len() + footer);
+    let space = height.saturating_sub(lines.len() + footer);
     let mut body = match (&state.shown, state.help) {
         (_, true) => help(),
-        (Some(_), false) => self::body(state, width, room),
+        (Some(_), false) => self::body(state, width, space),
         (None, false) => Vec::new(),
     };
-    body.truncate(room);
-    body.resize(room, Line::default());
+    body.truncate(space);
+    body.resize(space, Line::default());
     lines.append(&mut body);
     if footer > 0 {
         lines.push(keys(state, width));
@@ -87,8 +87,8 @@ fn header(state: &State, width: usize) -> Vec<Line<'static>> {
             let sent = with_unit(change.bytes_out_per_s() * 8.0, "bit/s");
             second.push(format!("sent {sent} ").into());
             let used: usize = second.iter().map(Span::width).sum();
-            let room = width.saturating_sub(used).min(30);
-            second.push(Span::from(sparkline(&state.total, room)).fg(Color::Cyan));
+            let space = width.saturating_sub(used).min(30);
+            second.push(Span::from(sparkline(&state.total, space)).fg(Color::Cyan));
         }
     }
     vec![Line::styled(title, bar), Line::from(second)]
@@ -117,7 +117,7 @@ pub(super) fn sparkline(history: &History, width: usize) -> String {
     history.iter().skip(skipped).map(bar).collect()
 }
 
-fn body(state: &State, width: usize, room: usize) -> Vec<Line<'static>> {
+fn body(state: &State, width: usize, space: usize) -> Vec<Line<'static>> {
     let sections = sections(state, width);
     let shown: Vec<&Section> = sections
         .iter()
@@ -128,20 +128,20 @@ fn body(state: &State, width: usize, room: usize) -> Vec<Line<'static>> {
         return vec![Line::default(), Line::from(nothing)];
     }
     match state.view {
-        View::All => overview(&shown, room),
-        _ => scrolled(&shown, state.scroll, room),
+        View::All => overview(&shown, space),
+        _ => scrolled(&shown, state.scroll, space),
     }
 }
 
 /// Some of each section; the first sections have priority.
-fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
+fn overview(sections: &[&Section], space: usize) -> Vec<Line<'static>> {
     let mut fixed = 0;
     let fitting: Vec<&&Section> = sections
         .iter()
         .take_while(|section| {
             let least = section.brief_head().len() + usize::from(section.brief > 0);
             fixed += least;
-            fixed <= room
+            fixed <= space
         })
         .collect();
     let heads: usize = fitting
@@ -152,8 +152,8 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
     let all: usize = wanted.iter().sum();
     // Blank lines between sections, if everything fits.
     let gaps = fitting.len().saturating_sub(1);
-    let airy = heads + all + gaps <= room;
-    let granted = allot(&wanted, room.saturating_sub(heads));
+    let airy = heads + all + gaps <= space;
+    let granted = allot(&wanted, space.saturating_sub(heads));
     let mut lines = Vec::new();
     for (section, granted) in fitting.iter().zip(granted) {
         if airy && !lines.is_empty() {
@@ -175,22 +175,22 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
 }
 
 /// Distributes rows: some for each section, then as many as wanted for the first ones.
-fn allot(wanted: &[usize], mut room: usize) -> Vec<usize> {
+fn allot(wanted: &[usize], mut space: usize) -> Vec<usize> {
     const FEW: usize = 2;
     const SOME: usize = 8;
     let mut granted = vec![0; wanted.len()];
     for most in [1, FEW, SOME, usize::MAX] {
         for (granted, &wanted) in granted.iter_mut().zip(wanted) {
-            let more = wanted.min(most).saturating_sub(*granted).min(room);
+            let more = wanted.min(most).saturating_sub(*granted).min(space);
             *granted += more;
-            room -= more;
+            space -= more;
         }
     }
     granted
 }
 
 /// All rows of some sections, starting at a row.
-fn scrolled(sections: &[&Section], scroll: usize, room: usize) -> Vec<Line<'static>> {
+fn scrolled(sections: &[&Section], scroll: usize, space: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = Vec::new();
     for section in sections {
         if !lines.is_empty() {
@@ -198,9 +198,9 @@ fn scrolled(sections: &[&Section], scroll: usize, room: usize) -> Vec<Line<'stat
         }
         lines.extend(section.head.iter().chain(&section.rows).cloned());
     }
-    let above = scroll.min(lines.len().saturating_sub(room));
-    let below = lines.len().saturating_sub(above + room);
-    let mut shown: Vec<_> = lines.into_iter().skip(above).take(room).collect();
+    let above = scroll.min(lines.len().saturating_sub(space));
+    let below = lines.len().saturating_sub(above + space);
+    let mut shown: Vec<_> = lines.into_iter().skip(above).take(space).collect();
     if let (true, Some(last)) = (below > 0, shown.last_mut()) {
         *last = Line::from(format!("  and {} more: ↓", below + 1)).dim();
     }

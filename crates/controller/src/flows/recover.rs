@@ -10,7 +10,7 @@
 //!   the commit record contains that tail. Several consumers of a balanced flow may each have a
 //!   record of the same producer; since its items are published in order, the most advanced record
 //!   covers what all were given.
-//! - Of several replicas one may have been told a head that others were not. All of them have the
+//! - Of several replicas one may have received a head that others have not. All of them have the
 //!   items, so the head is now written to all.
 
 use super::flow::Flow;

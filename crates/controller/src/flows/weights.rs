@@ -15,7 +15,7 @@ use rackweave_programs::pipeline::Task;
 use std::collections::BTreeSet;
 
 /// Factor applied to an item's bytes before the division by the weight, so that even with the
-/// largest weight small items are told apart.
+/// largest weight small items are distinguished.
 const SCALE: u64 = 1 << 16;
 
 /// The share of a flow with a weight.

@@ -18,7 +18,7 @@ use rackweave_programs::index::entries::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of layers that a query walks: more depths cannot be told apart in a query.
+/// Maximum number of layers that a query walks: more depths cannot be distinguished in a query.
 pub const LAYERS_MAX: usize = DEPTHS - 2;
 
 /// The capacity for a plan.
@@ -118,7 +118,7 @@ pub struct PlanSummary {
     pub nodes: Vec<usize>,
     /// Tree nodes that the fat root had no free ranges for.
     pub left_out: usize,
-    /// Tree nodes that have more children than a switch can tell apart; walks end at them.
+    /// Tree nodes that have more children than a switch can distinguish; walks end at them.
     pub too_wide: usize,
 }
 
@@ -227,7 +227,7 @@ impl IndexPlan {
         &mut self,
         forest: &Forest<'_>,
         above: &[(PlanEntry, Spot)],
-        room: usize,
+        capacity: usize,
     ) -> Vec<(PlanEntry, Spot)> {
         let mut order: Vec<usize> = (0..above.len()).collect();
         let spot = |at: usize| &above[at].1;
@@ -242,7 +242,7 @@ impl IndexPlan {
             }
             if children.len() > BRANCHES {
                 self.too_wide += 1;
-            } else if chosen.len() < room {
+            } else if chosen.len() < capacity {
                 chosen.push((at, children));
             }
         }

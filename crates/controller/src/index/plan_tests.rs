@@ -46,8 +46,8 @@ fn check(plan: &IndexPlan, trees: &[TestTree], context: &str) {
         }
     }
     let summary = plan.summary();
-    let room = |stage: &usize| *stage <= 2 * summary.ranges;
-    assert!(summary.entries.iter().all(room), "{context}: {summary:?}");
+    let fits = |stage: &usize| *stage <= 2 * summary.ranges;
+    assert!(summary.entries.iter().all(fits), "{context}: {summary:?}");
 }
 
 fn forest(seed: u64) -> (Vec<TestTree>, Vec<TreeOutline>, KeyWeights) {

@@ -186,7 +186,7 @@ impl Fuzzed {
         if kind % 4 == 2 {
             let server = u16::from(to.ip == host(SERVER + 1).ip);
             let attached = query::attach(&mut packet, &self.start(server, false));
-            attached.expect("there is room");
+            attached.expect("there is space");
         }
         packet
     }

@@ -242,10 +242,10 @@ impl Hostile {
     }
 
     /// The next piece of a message, of which `total` bytes are new if none has begun.
-    pub fn piece(&mut self, channel: usize, total: u64, room: usize) -> Vec<u8> {
+    pub fn piece(&mut self, channel: usize, total: u64, space: usize) -> Vec<u8> {
         let of = &mut self.channels[channel];
         let (total, offset) = of.begun.unwrap_or((total, 0));
-        let length = (total - offset).min((room - PIECE_HEADER_LEN) as u64);
+        let length = (total - offset).min((space - PIECE_HEADER_LEN) as u64);
         let header = PieceHeader {
             opcode: of.number.into(),
             length: (length as u32).into(),
@@ -263,16 +263,16 @@ impl Hostile {
 
     /// A package of as many pieces as fit, of messages with these lengths.
     pub fn package(&mut self, channel: usize, lengths: &[u64]) -> Vec<u8> {
-        let room = self.receive_bytes();
+        let space = self.receive_bytes();
         let mut package = Vec::new();
         for &length in lengths {
             let least = PIECE_HEADER_LEN + usize::from(length > 0);
-            if package.len() + least > room {
+            if package.len() + least > space {
                 break;
             }
-            let piece = self.piece(channel, length, room - package.len());
+            let piece = self.piece(channel, length, space - package.len());
             let span = piece_span(piece.len() - PIECE_HEADER_LEN);
-            let end = (package.len() + span).min(room);
+            let end = (package.len() + span).min(space);
             package.extend_from_slice(&piece);
             package.resize(end, 0);
         }

@@ -34,7 +34,7 @@ pub fn handover(data: &[u8]) {
     let (piece, rest) = stream.split_at(usize::from(first).clamp(1, stream.len()));
     send_with(&hostile, piece, &vec![passed.as_fd(); descriptors]);
     drop(passed);
-    hostile.write_all(rest).expect("the socket has room");
+    hostile.write_all(rest).expect("the socket has space");
     drop(hostile);
     check(&victim, stream, descriptors);
     drop(victim);

@@ -82,7 +82,7 @@ impl Victim {
     }
 
     fn new(memory: Memory, segment: Segment, link: SharedMemory, makes: bool) -> Self {
-        let own = memory.allocate(BLOCK).expect("it has room");
+        let own = memory.allocate(BLOCK).expect("it has space");
         own.write(0, &content());
         let (a, handed) = SharedMemory::create(BESIDE, memory.clone(), Pool::new(1))
             .expect("the arena is shared");
@@ -303,11 +303,11 @@ impl Victim {
         assert_eq!(self.link.oversized(), model.oversized);
         let tail = self.segment.word(self.ring_out(), Word::Tail);
         let used = Some(model.head.wrapping_sub(tail)).filter(|used| *used <= capacity);
-        let room = match used {
+        let free = match used {
             Some(used) if !self.is_gone() => capacity - used,
             _ => capacity,
         };
-        assert_eq!(self.link.free(), room as usize);
+        assert_eq!(self.link.free(), free as usize);
         if let Some(nonsense) = self.link.nonsense() {
             check_line(&nonsense.to_string());
             if let Nonsense::Counter { waiting, capacity } = nonsense {
@@ -326,7 +326,7 @@ impl Victim {
             for payload in [Payload::copied(&[1; 100]), Payload::Region(reference)] {
                 let bytes = payload.to_vec(&self.memory);
                 let packet = Packet::new(&[self.sent_beside], payload);
-                from.send(NOW, packet).expect("there is room");
+                from.send(NOW, packet).expect("there is space");
                 let packet = to.receive(NOW).expect("it arrives");
                 assert_eq!(packet.header(), [self.sent_beside]);
                 assert_eq!(packet.payload.to_vec(&self.memory), bytes);

@@ -63,13 +63,13 @@ fn a_full_ring_refuses_and_room_never_promises_too_much() {
         let thread = thread::spawn(move || {
             let mut pushed = 0;
             for _ in 0..3 {
-                let room = producer.free();
-                assert!(room <= 2);
-                if room > 0 {
+                let free = producer.free();
+                assert!(free <= 2);
+                if free > 0 {
                     producer
                         .push(Track::new(pushed))
                         .map_err(|_| ())
-                        .expect("room was promised");
+                        .expect("space was promised");
                     pushed += 1;
                 }
             }

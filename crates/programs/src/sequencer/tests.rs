@@ -273,7 +273,11 @@ fn numbers_end_at_the_limit_until_it_is_raised() {
     assert_eq!(bench.ask(1, 2, 20), Got::Number(160));
     assert_eq!(bench.digests(), 1, "20 are left, 32 are the reserve");
     assert_eq!(bench.ask(2, 2, 1), Got::Number(180));
-    assert_eq!(bench.digests(), 1, "told at every eighth of the reserve");
+    assert_eq!(
+        bench.digests(),
+        1,
+        "reported at every eighth of the reserve"
+    );
     assert_eq!(bench.ask(3, 2, 1), Got::Number(181));
     assert_eq!(bench.digests(), 0);
     assert_eq!(

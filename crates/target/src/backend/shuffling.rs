@@ -49,7 +49,7 @@ impl Backend for Shuffling {
             }
             let at = self.rng.below(self.under_way.len() as u64) as usize;
             let io = self.under_way.swap_remove(at);
-            self.disk.submit(now, io).expect("it has room for all");
+            self.disk.submit(now, io).expect("it has space for all");
             self.disk.poll(now, done);
         }
     }
@@ -63,7 +63,7 @@ impl Drop for Shuffling {
     fn drop(&mut self) {
         for io in self.under_way.drain(..) {
             let submitted = self.disk.submit(Instant::ZERO, io);
-            submitted.expect("it has room for all");
+            submitted.expect("it has space for all");
         }
     }
 }

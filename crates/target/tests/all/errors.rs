@@ -135,9 +135,9 @@ fn what_backends_say_reaches_the_host() {
     assert_eq!(status(&mut rig, write), Status::WRITE_FAULT);
     disk.set_broken(5, false);
     assert_eq!(status(&mut rig, read), Status::SUCCESS);
-    disk.set_room(Some(3));
+    disk.set_blocks_free(Some(3));
     assert_eq!(status(&mut rig, write), Status::CAPACITY_EXCEEDED);
-    disk.set_room(Some(4));
+    disk.set_blocks_free(Some(4));
     assert_eq!(status(&mut rig, write), Status::SUCCESS);
     // Existing blocks can be written on a full device.
     assert_eq!(status(&mut rig, write), Status::SUCCESS);

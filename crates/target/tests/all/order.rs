@@ -59,7 +59,7 @@ impl Backend for Backwards {
             && let Some(io) = state.under_way.pop()
         {
             state.allowed -= 1;
-            self.disk.submit(now, io).expect("it has room for all");
+            self.disk.submit(now, io).expect("it has space for all");
             self.disk.poll(now, done);
         }
     }

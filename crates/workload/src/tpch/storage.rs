@@ -119,8 +119,8 @@ impl StorageWorker {
         let rows_max = rows_max.max(1) as u64;
         let before = self.pushed;
         while self.pushed.total() - before.total() < rows_max {
-            let room = rows_max - (self.pushed.total() - before.total());
-            match self.advance(room) {
+            let rows_left = rows_max - (self.pushed.total() - before.total());
+            match self.advance(rows_left) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => self.phase = Phase::Failed(error),

@@ -40,7 +40,7 @@ fn buffers_are_written_in_turn_without_a_receiver() {
         let mut number = 0;
         while number < count || !writer.is_idle() {
             writer.poll(&mut nics.nics[0]).expect("nothing breaks");
-            while number < count && writer.has_room() {
+            while number < count && writer.has_space() {
                 let bytes = package(number);
                 writer.fill(header(&bytes), [&bytes[..]]);
                 writer.post(&mut nics.nics[0]).expect("there is space");
@@ -71,13 +71,13 @@ fn a_part_is_not_filled_again_before_its_write_has_ended() {
     let made = nics.pair(4096, 2);
     let mut writer = writer(&made, 1, (0, 1));
     writer.fill(header(b"x"), [&b"x"[..]]);
-    assert!(!writer.has_room() && writer.posting < writer.filling);
+    assert!(!writer.has_space() && writer.posting < writer.filling);
     writer.post(&mut nics.nics[0]).expect("there is space");
     assert_eq!(writer.poll(&mut nics.nics[0]), Ok(false));
-    assert!(!writer.has_room() && !writer.is_idle());
+    assert!(!writer.has_space() && !writer.is_idle());
     nics.settle();
     assert_eq!(writer.poll(&mut nics.nics[0]), Ok(true));
-    assert!(writer.has_room() && writer.is_idle());
+    assert!(writer.has_space() && writer.is_idle());
     // A target that no longer exists.
     assert!(nics.nics[1].deregister(&made[1].region));
     writer.fill(header(b"y"), [&b"y"[..]]);

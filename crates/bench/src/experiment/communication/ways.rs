@@ -87,7 +87,7 @@ impl Outlet for RawWriter {
 
     fn free(&mut self) -> usize {
         let payload = self.payload_max();
-        if self.has_room() { payload } else { 0 }
+        if self.has_space() { payload } else { 0 }
     }
 
     fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {

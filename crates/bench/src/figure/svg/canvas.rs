@@ -9,8 +9,8 @@ const PALETTE: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#444444",
 ];
 
-/// Lines also differ in their dashes: where curves overlap all of them show, and curves can be told
-/// apart without colour.
+/// Lines also differ in their dashes: where curves overlap all of them show, and curves can be
+/// distinguished without colour.
 const DASHES: [&str; 4] = ["", "9 4", "3 3", "11 3 2 3"];
 
 /// Number of hatchings; bars and areas differ in their hatching.

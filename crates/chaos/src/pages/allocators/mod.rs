@@ -234,7 +234,7 @@ impl Store {
 
     /// The power fails everywhere, including the device.
     pub fn cut_power(&self, rng: &mut Rng) {
-        self.medium.set_room(None);
+        self.medium.set_blocks_free(None);
         self.medium.power_cut(rng);
         self.page_use.borrow_mut().may_leak();
     }

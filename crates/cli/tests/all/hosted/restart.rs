@@ -150,7 +150,7 @@ fn every_system_goes_on(
     let (made, found) = (service(&rack), service(&other));
     let writer = made.worker(here).expect("there are workers");
     let reader = found.worker(there).expect("there are workers");
-    let page = writer.allocate().expect("there is room");
+    let page = writer.allocate().expect("there is space");
 
     let sequencer = SequencerService::new(&rack, 100).expect("there is capacity");
     sequencer.share("numbers").expect("the name is free");

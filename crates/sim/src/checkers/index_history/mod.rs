@@ -100,7 +100,7 @@ impl IndexHistory {
     /// Records the beginning of an operation.
     ///
     /// # Panics
-    /// If it writes a value that was written before: the two could not be told apart.
+    /// If it writes a value that was written before: the two could not be distinguished.
     pub fn begin(&mut self, now: Instant, who: u32, key: u64, operation: Operation) -> PointId {
         if let Some(stamp) = operation.stamp() {
             self.note_stamp(stamp);

@@ -173,7 +173,11 @@ impl<B: Backend> DoubleWrite<B> {
         })?;
         let bytes = block_size as usize;
         let memory = Memory::new(2 * bytes.next_multiple_of(4096));
-        let header = || memory.allocate(bytes).expect("the arena has room for both");
+        let header = || {
+            memory
+                .allocate(bytes)
+                .expect("the arena has space for both")
+        };
         Ok(Self {
             inner,
             area,

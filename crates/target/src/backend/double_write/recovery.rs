@@ -39,7 +39,11 @@ impl Recovery {
     pub(super) fn new(area: &DoubleWriteArea) -> Self {
         let bytes = area.half_bytes();
         let memory = Memory::new(2 * bytes.next_multiple_of(4096));
-        let half = || memory.allocate(bytes).expect("the arena has room for both");
+        let half = || {
+            memory
+                .allocate(bytes)
+                .expect("the arena has space for both")
+        };
         let halves = [half(), half()];
         let read = |half: usize| Io {
             tag: 0,

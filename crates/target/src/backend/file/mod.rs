@@ -255,7 +255,7 @@ impl Backend for FileBackend {
                 buffer: None,
             };
             let taken = self.runner.submit(next);
-            taken.expect("there is room where a sync has just ended");
+            taken.expect("there is space where a sync has just ended");
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Medium {
     cache: Option<Cache>,
     pub(super) broken: BTreeSet<u64>,
     /// How many more blocks may be written for the first time.
-    pub(super) room: Option<u64>,
+    pub(super) blocks_free: Option<u64>,
     pub(super) flushes: u64,
     /// Number of power cuts.
     pub(super) power_cuts: u64,

@@ -119,10 +119,10 @@ impl MemoryBackend {
         }
     }
 
-    /// Fault: only `room` blocks that were never written can be written from now on; `Some(0)` is a
-    /// full device, `None` ends the fault.
-    pub fn set_room(&self, room: Option<u64>) {
-        self.medium().room = room;
+    /// Fault: only so many blocks that were never written can be written from now on; `Some(0)` is
+    /// a full device, `None` ends the fault.
+    pub fn set_blocks_free(&self, blocks_free: Option<u64>) {
+        self.medium().blocks_free = blocks_free;
     }
 
     /// The bytes of a block, as reads see them.
@@ -167,8 +167,8 @@ impl MemoryBackend {
                         continue;
                     }
                     medium.clear(block);
-                    if let Some(room) = &mut medium.room {
-                        *room += 1;
+                    if let Some(blocks_free) = &mut medium.blocks_free {
+                        *blocks_free += 1;
                     }
                 }
             }
@@ -182,8 +182,8 @@ impl MemoryBackend {
             (IoKind::Write, Some(place)) => {
                 let fresh = range.clone().filter(|at| medium.get(*at).is_none());
                 let fresh = fresh.count() as u64;
-                if let Some(room) = &mut medium.room {
-                    *room = room.checked_sub(fresh).ok_or(IoError::NoSpace)?;
+                if let Some(blocks_free) = &mut medium.blocks_free {
+                    *blocks_free = blocks_free.checked_sub(fresh).ok_or(IoError::NoSpace)?;
                 }
                 medium.begin();
                 for (number, block) in range.enumerate() {

@@ -42,7 +42,7 @@ struct Run {
 
 fn drive(disk: &MemoryBackend, planted: Option<Bug>, rng: &mut Rng) -> DoubleWrite<Shuffling> {
     let drive = Shuffling::new(disk.clone(), rng.fork("drive"), 9);
-    let mut double = DoubleWrite::with_area(drive, AREA).expect("there is room");
+    let mut double = DoubleWrite::with_area(drive, AREA).expect("there is space");
     double.planted = planted;
     double
 }
