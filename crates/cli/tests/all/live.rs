@@ -51,7 +51,10 @@ impl Running {
             let ended = self.0.try_wait().expect("it is a child");
             assert_eq!(ended, None, "it was to run until it is killed");
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(started.elapsed() < PATIENCE, "nothing is published: {error}");
+            assert!(
+                started.elapsed() < PATIENCE,
+                "nothing is published: {error}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

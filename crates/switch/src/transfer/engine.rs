@@ -302,8 +302,11 @@ impl Engine {
         }
         let offset = registers.offset.read(cursor, at);
         let cookie = registers.cookie.read(cursor, at);
-        let address = registers.target_address.read(cursor, at);
-        let rkey = Rkey(registers.target_rkey.read(cursor, at));
+        let reth = Reth {
+            address: registers.target_address.read(cursor, at),
+            rkey: Rkey(registers.target_rkey.read(cursor, at)),
+            length,
+        };
         let psn = response.psn.add(offset);
         if header != 0 {
             // The first fragment decides; if it arrives again, it decides again.
@@ -318,11 +321,6 @@ impl Engine {
                 return pass.drop(port, DropReason::StaleFragment, &packet);
             }
         }
-        let reth = Reth {
-            address,
-            rkey,
-            length,
-        };
         let every = self.config.acknowledge_every;
         let fragment = emit::Fragment {
             ecn: response.ecn,
