@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Keys are distinct and random. Every map is filled by inserts in random order, then asked for
-//! keys that it holds, by one thread and by two; the tree also for many of them at once. `std`'s map is measured in the same run; its time
-//! with one thread is 1. Maps that are not for threads have no second column.
+//! keys that it holds, by one thread and by two; the tree also for many of them at once. `std`'s
+//! map is measured in the same run; its time with one thread is 1. Maps that are not for threads
+//! have no second column.
 
 use congee::Congee;
 use crossbeam_skiplist::SkipMap;

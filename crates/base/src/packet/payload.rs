@@ -68,7 +68,7 @@ impl Payload {
         })
     }
 
-    /// Replaces this payload. Only that of a pool has anything to free, so the others are not asked.
+    /// Replaces this payload. Only that of a pool has anything to free: the others are not asked.
     #[inline]
     pub(super) fn replace(&mut self, by: Self) {
         let before = core::mem::replace(self, by);

@@ -75,8 +75,8 @@ impl Agenda {
         self.switches.iter().any(|(doorbells, _)| doorbells.any())
     }
 
-    /// Whether a doorbell rings that still rings after so many pauses of the core: no thread is about
-    /// to take it.
+    /// Whether a doorbell rings that still rings after so many pauses of the core: no thread is
+    /// about to take it.
     pub fn lingers(&self, pauses: u32) -> bool {
         let (mut before, mut any) = ([u64::MAX; COMPARED], 0);
         for (at, word) in self.words().enumerate() {

@@ -18,8 +18,8 @@ const MUCH: u32 = 64;
 /// node to node, which two threads would not move faster than one.
 const WORTH_HELP: u32 = 256;
 
-/// A thread leaves what rings to the others if it does not ring any more after so many pauses of the
-/// core: a waiting thread after some tenths of a microsecond, a driver thread after about two.
+/// A thread leaves what rings to the others if it does not ring any more after so many pauses of
+/// the core: a waiting thread after some tenths of a microsecond, a driver thread after about two.
 const PAUSES: u32 = 8;
 const PAUSES_DRIVER: u32 = 64;
 

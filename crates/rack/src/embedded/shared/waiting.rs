@@ -30,7 +30,7 @@ const NAP_MAX: Duration = Duration::from_millis(5);
 /// own, because the threads that drive the nodes count events.
 #[derive(Default)]
 #[repr(align(128))]
-struct Place {
+struct WaitPoint {
     events: AtomicU32,
     sleeping: AtomicU32,
     threads: Mutex<Vec<Thread>>,
@@ -39,7 +39,7 @@ struct Place {
 /// All places of a rack.
 pub(super) struct Waiting {
     /// By node; the last one is for anything.
-    places: Box<[Place]>,
+    places: Box<[WaitPoint]>,
     /// Threads that sleep at any of them.
     asleep: AtomicU32,
 }
@@ -70,7 +70,7 @@ thread_local! {
     };
 }
 
-impl Place {
+impl WaitPoint {
     fn threads(&self) -> MutexGuard<'_, Vec<Thread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl Place {
 impl Waiting {
     pub fn new(nodes: usize) -> Self {
         Self {
-            places: (0..=nodes).map(|_| Place::default()).collect(),
+            places: (0..=nodes).map(|_| WaitPoint::default()).collect(),
             asleep: AtomicU32::new(0),
         }
     }
@@ -115,7 +115,7 @@ impl Waiting {
     /// Wakes the sleeping threads of one place, if there are any: someone has to drive the rack.
     #[cold]
     pub fn wake_some(&self) {
-        let asleep = |place: &&Place| place.sleeping.load(Ordering::SeqCst) > 0;
+        let asleep = |place: &&WaitPoint| place.sleeping.load(Ordering::SeqCst) > 0;
         if let Some(place) = self.places.iter().find(asleep) {
             place.wake();
         }
