@@ -109,7 +109,7 @@ impl SeedReport {
         }
     }
 
-    /// Adds `more` to one of [`COUNTS`].
+    /// Adds `more` to one of `COUNTS`.
     pub fn count(&mut self, name: &str, more: u64) {
         *self.counts.get_mut(name).expect("it has a name") += more;
     }

@@ -146,7 +146,7 @@ impl Program {
 }
 
 /// Runs the process until its standard input closes. A process that could not begin ends with
-/// [`TRY_AGAIN`], and one whose calls do not end in time ends without them.
+/// `TRY_AGAIN`, and one whose calls do not end in time ends without them.
 ///
 /// # Errors
 /// If the rack's configuration or the folder cannot be used.
