@@ -1,4 +1,4 @@
-//! The seam to whoever starts the processes of a rack.
+//! What the campaign needs of the processes of a rack: to start, signal and end them.
 
 use super::journal::Life;
 use rackweave_rack::RackConfig;

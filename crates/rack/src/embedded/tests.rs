@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::FaultSection;
+use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::{PushError, Taken, wait_until};
@@ -15,6 +16,18 @@ fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
         ..RackConfig::default()
     };
     EmbeddedRack::new(&config).unwrap()
+}
+
+/// What is to be done about the request does not matter here.
+#[test]
+fn a_request_to_the_controller_needs_no_doorbell() {
+    let rack = rack(0, FaultSection::default());
+    let node = rack.node_at(NodeId(0));
+    while node.drive() {}
+    let alarm = rack.shared().page_alarm();
+    alarm.store(true, Ordering::Release);
+    node.drive();
+    assert!(!alarm.load(Ordering::Acquire), "nobody has looked at it");
 }
 
 /// Moves `items` items through a flow of two producers and two consumers, all in this thread.

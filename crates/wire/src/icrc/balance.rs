@@ -11,8 +11,7 @@ use rackweave_base::Packet;
 /// How a port keeps the ICRC correct when it rewrites headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rewrite {
-    /// Change the ICRC by the difference of the headers ([`Rewrite::replace`]). For a switch that can access
-    /// the trailer.
+    /// Change the ICRC by the difference of the headers. For a switch that can access the trailer.
     #[default]
     Update,
     /// Choose IPv4 identification and UDP source port such that the old ICRC stays correct. This

@@ -43,6 +43,7 @@ thread_local! {
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Spends so many pauses of the core.
 pub(super) fn pause(pauses: u32) {
     (0..pauses).for_each(|_| core::hint::spin_loop());
 }
@@ -93,7 +94,7 @@ impl Shared {
         let mut helped = Instant::ZERO;
         while !self.stop.load(Ordering::Relaxed) {
             let much_moves = self.much_moves(self.time());
-            let takes = much_moves || self.agenda.lingers(PAUSES_DRIVER);
+            let takes = much_moves || self.has_reports() || self.agenda.lingers(PAUSES_DRIVER);
             let now = self.time();
             if takes || self.agenda.is_due(now) {
                 // Where much moves, a node has a thread of its own, which would wait for this one.
@@ -170,12 +171,18 @@ impl Shared {
         let takes = GOES_ON.replace(false)
             || self.agenda.is_due(now)
             || self.much_moves(now)
+            || self.has_reports()
             || self.agenda.lingers(PAUSES);
         takes && self.drive_those(now, which) > 0
     }
 
     fn much_moves(&self, now: Instant) -> bool {
         now.since(Instant::from_nanos(self.much.load(Ordering::Relaxed))) < HELPS
+    }
+
+    /// Whether the controller has something to do, which no doorbell says.
+    fn has_reports(&self) -> bool {
+        self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed)
     }
 
     /// Runs the machines that have something to do, and then those for which they had something.
@@ -202,7 +209,7 @@ impl Shared {
                 break;
             }
         }
-        if self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed) {
+        if self.has_reports() {
             self.tell_controller();
         }
         if moved > 0 {
