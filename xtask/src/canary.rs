@@ -1,14 +1,14 @@
 //! Planted bugs: every checker must be able to fail.
 //!
-//! A build of `rackweave-cli` with the feature `canary` knows bugs by name; they are listed in
-//! `rackweave_base::canary`. Each is planted in turn, and the chaos campaign of its system must
-//! report violations; without a bug the same binary must report none. A user's build must not have
-//! the option at all.
+//! A build with debug assertions knows bugs by name; they are listed in `rackweave_base::canary`.
+//! Each is planted in turn, and the chaos campaign of its system must report violations; without a
+//! bug the same binary must report none. A user's build must not have the option at all.
+//!
+//! The binary is the one that the tests use, so that nothing is built for the planted bugs alone.
 
-use crate::Failure;
-use crate::json;
-use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
-use std::path::{Path, PathBuf};
+use crate::process::{self, binary, capture, cargo, in_root};
+use crate::{Failure, json, steps};
+use std::path::Path;
 
 /// Numbers of seeds of the successive campaigns, until one catches the bug.
 const SEEDS: [u32; 3] = [300, 1000, 3000];
@@ -37,10 +37,10 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         HOSTED if seeds == SEEDS => &HOSTED_SEEDS[..],
         _ => &seeds[..],
     };
-    let build = ["build", "--release", "--package", "rackweave-cli"];
-    process::run(&mut cargo(&build))?;
+    steps::release()?;
     refused_by_users_build()?;
-    let binary = with_bugs(&build)?;
+    process::run(&mut cargo(&["test", "--workspace", "--no-run", "--quiet"]))?;
+    let binary = binary("debug");
     let bugs = bugs(&binary, system.as_deref())?;
     let mut campaigns: Vec<_> = bugs.iter().map(|bug| (&bug.system, &bug.access)).collect();
     campaigns.sort();
@@ -75,18 +75,6 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// Builds the binary that knows the bugs, and then the users' binary again, which has the same
-/// name. In the same target directory, external crates are not built twice: only the feature
-/// differs.
-fn with_bugs(build: &[&str]) -> Result<PathBuf, Failure> {
-    process::run(cargo(build).args(["--features", "canary"]))?;
-    let binary = target_dir().join(format!("rackweave-canary{}", std::env::consts::EXE_SUFFIX));
-    std::fs::copy(release_binary(), &binary)
-        .map_err(|error| Failure::check(format!("{}: {error}", binary.display())))?;
-    process::run(&mut cargo(build))?;
-    Ok(binary)
-}
-
 fn parse(arguments: &[String]) -> Result<(Option<String>, Vec<u32>), Failure> {
     let (mut system, mut seeds) = (None, SEEDS.to_vec());
     let mut rest = arguments.iter();
@@ -108,14 +96,14 @@ fn parse(arguments: &[String]) -> Result<(Option<String>, Vec<u32>), Failure> {
 }
 
 fn refused_by_users_build() -> Result<(), Failure> {
-    let mut command = in_root(release_binary());
+    let mut command = in_root(binary("release"));
     let (code, _) = capture(command.args(["chaos", "--system", "flows", "--canary", "list"]))?;
     if code == REFUSED {
         return Ok(());
     }
     Err(Failure::check(format!(
         "a user's build takes --canary (it exits with {code}, not {REFUSED}); planted bugs may only \
-         be in builds with the feature canary"
+         be in builds with debug assertions"
     )))
 }
 

@@ -20,10 +20,10 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
-/// The path of the binary that users get.
-pub fn release_binary() -> PathBuf {
+/// The path of the project's binary in a profile's directory; `release` has the one that users get.
+pub fn binary(profile: &str) -> PathBuf {
     target_dir()
-        .join("release")
+        .join(profile)
         .join(format!("rackweave{}", std::env::consts::EXE_SUFFIX))
 }
 

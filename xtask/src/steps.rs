@@ -1,7 +1,7 @@
 //! The steps of [`crate::ci`] that run the project's own programs, or its tests in another way than
 //! `cargo test`.
 
-use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
+use crate::process::{self, binary, capture, cargo, in_root, target_dir};
 use crate::{Failure, json};
 use std::process::Command;
 
@@ -52,7 +52,7 @@ pub fn release() -> Result<(), Failure> {
 /// The binary that users get. After the first step that needs it, Cargo finds it up to date.
 fn rackweave(arguments: &[&str]) -> Result<Command, Failure> {
     release()?;
-    let mut command = in_root(release_binary());
+    let mut command = in_root(binary("release"));
     command.args(arguments);
     Ok(command)
 }

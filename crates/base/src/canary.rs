@@ -1,9 +1,8 @@
 //! Planted bugs, to prove that the checkers can fail.
 //!
-//! Built without the `canary` feature, [`planted`] is the constant `false` and the bugs are not in
-//! the binary. With it, at most one bug is armed for the whole process, by `arm`.
-//! `cargo xtask canary` builds such a binary and requires that the checkers catch every bug listed
-//! here.
+//! In a release build, [`planted`] is the constant `false` and the bugs are not in the binary. In a
+//! build with debug assertions, at most one bug is armed for the whole process, by `arm`.
+//! `cargo xtask canary` requires that the checkers catch every bug listed here.
 
 crate::named! {
     /// A bug that can be planted, by system and name.
@@ -129,29 +128,29 @@ impl Canary {
     }
 }
 
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 static ARMED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
 /// Plants `bug` for the rest of the process.
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 pub fn arm(bug: Canary) {
     ARMED.store(bug as u8, core::sync::atomic::Ordering::Relaxed);
 }
 
 /// The bug that is planted in this process.
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 pub fn armed() -> Option<Canary> {
     Canary::ALL.into_iter().find(|&bug| planted(bug))
 }
 
 /// Whether `bug` is planted in this process.
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 pub fn planted(bug: Canary) -> bool {
     ARMED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
-/// Whether `bug` is planted: never, in a build without the `canary` feature.
-#[cfg(not(feature = "canary"))]
+/// Whether `bug` is planted: never, in a release build.
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub const fn planted(_bug: Canary) -> bool {
     false

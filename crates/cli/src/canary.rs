@@ -1,15 +1,15 @@
-//! Planted bugs, which only builds with the feature `canary` have.
+//! Planted bugs, which only builds with debug assertions have.
 
 use crate::outcome::CliError;
 use std::process::Command;
 
 /// The environment variable by which processes get the bug of the process that starts them.
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 const VARIABLE: &str = "RACKWEAVE_CANARY";
 
 /// Plants the bug of the process that has started this one.
 pub fn inherit() {
-    #[cfg(feature = "canary")]
+    #[cfg(debug_assertions)]
     if let Ok(name) = std::env::var(VARIABLE)
         && let Some(bug) = named(&name)
     {
@@ -19,13 +19,13 @@ pub fn inherit() {
 
 /// Has a process plant the bug that this one has.
 pub fn hand_down(_to: &mut Command) {
-    #[cfg(feature = "canary")]
+    #[cfg(debug_assertions)]
     if let Some(bug) = rackweave_base::canary::armed() {
         _to.env(VARIABLE, bug.name());
     }
 }
 
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 fn named(name: &str) -> Option<rackweave_base::canary::Canary> {
     let mut all = rackweave_base::canary::Canary::ALL.into_iter();
     all.find(|canary| canary.name() == name)
@@ -36,8 +36,8 @@ fn named(name: &str) -> Option<rackweave_base::canary::Canary> {
 pub enum Prepared {
     /// The names were listed; nothing else is to be done.
     #[cfg_attr(
-        not(feature = "canary"),
-        expect(dead_code, reason = "only a canary build lists")
+        not(debug_assertions),
+        expect(dead_code, reason = "a release build has nothing to list")
     )]
     Listed,
     /// The bug is planted, or none was requested.
@@ -48,7 +48,7 @@ pub enum Prepared {
 ///
 /// # Errors
 /// If no bug has this name, or this build has none.
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     use rackweave_base::canary::{Canary, arm};
     let Some(name) = name else {
@@ -73,16 +73,16 @@ pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     }
 }
 
-/// Refuses every name: this build has no planted bugs.
+/// Refuses every name: a release build has no planted bugs.
 ///
 /// # Errors
 /// If a name is given.
-#[cfg(not(feature = "canary"))]
+#[cfg(not(debug_assertions))]
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     match name {
         None => Ok(Prepared::Ready),
         Some(_) => Err(CliError::usage(
-            "this build has no planted bugs; cargo xtask canary builds one",
+            "a release build has no planted bugs; cargo xtask canary uses that of the tests",
         )),
     }
 }

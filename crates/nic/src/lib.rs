@@ -32,6 +32,7 @@ mod egress;
 pub mod neighbours;
 mod nic;
 mod qp;
+mod received;
 mod region_table;
 mod shared;
 mod table;

@@ -5,6 +5,7 @@ use crate::cq::CqTable;
 use crate::datagrams::{self, Ports};
 use crate::egress::{Egress, EgressQueue};
 use crate::qp::{Emission, Qp};
+use crate::received::{Network, Received};
 use crate::shared::{Core, Timer};
 use crate::table::QpTable;
 use crate::{Counters, DropReason, NicConfig, region_table};
@@ -12,7 +13,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, KeyRng, Memory, Packet, Qpn};
 use rackweave_verbs::QpEvent;
-use rackweave_wire::{Ecn, Headers, Opcode, ParseError, Verdict, icrc};
+use rackweave_wire::{Ecn, Opcode, ParseError, Verdict, View, icrc};
 
 /// Time after which a packet that found no buffer is retried, without any other event.
 const STALL_WAIT: Duration = Duration::from_micros(1);
@@ -64,11 +65,11 @@ impl Nic {
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         self.core.counters.rcvd_pkts += u64::from(packet.fragments());
         self.core.counters.rdma_rx_bytes += packet.wire_len_total();
-        let headers = match Headers::of(&packet) {
-            Ok(headers) => headers,
+        let (network, headers) = match View::of(&packet) {
+            Ok(view) => (Network::of(&view), Received::of(&view)),
             Err(error) => return self.handle_other(now, packet, error),
         };
-        if let Err(reason) = self.dispatch(now, &headers, &mut packet) {
+        if let Err(reason) = self.dispatch(now, network, &headers, &mut packet) {
             self.core.counters.count_drop(reason);
         }
         self.settle_overflows();
@@ -90,11 +91,12 @@ impl Nic {
     fn dispatch(
         &mut self,
         now: Instant,
-        headers: &Headers,
+        network: Network,
+        headers: &Received,
         packet: &mut Packet,
     ) -> Result<(), DropReason> {
         let Self { qps, core, .. } = self;
-        if headers.ipv4.target != core.config.ip {
+        if network.target != core.config.ip {
             return Err(DropReason::NotForUs);
         }
         if headers.bth.pkey & PARTITION != PARTITION {
@@ -106,7 +108,7 @@ impl Nic {
         if !qp.receives() {
             return Err(DropReason::BadState);
         }
-        let source = headers.ipv4.source;
+        let source = network.source;
         if source != qp.connection.peer_ip || !core.cables.admits(source) {
             return Err(DropReason::NotFromPeer);
         }
@@ -116,7 +118,7 @@ impl Nic {
         }
         let opcode = headers.bth.opcode;
         let notification = opcode == Opcode::CongestionNotification;
-        if headers.ipv4.ecn == Ecn::CongestionExperienced && !notification {
+        if network.ecn == Ecn::CongestionExperienced && !notification {
             qp.note_mark(core, now);
         }
         let result = if opcode.is_request() {

@@ -9,7 +9,7 @@ use crate::{Counters, NicConfig};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Memory, Packet, Payload, Qpn, Timers};
 use rackweave_verbs::{Completion, CompletionStatus, CqId, QpEvent};
-use rackweave_wire::{Headers, icrc};
+use rackweave_wire::{PacketFields, Template, icrc};
 use std::collections::VecDeque;
 
 /// The deadlines of one queue pair.
@@ -97,13 +97,14 @@ impl Core {
     pub(crate) fn emit(
         &mut self,
         out: &mut Option<Packet>,
-        mut headers: Headers,
+        template: &Template,
+        mut fields: PacketFields,
         payload: Payload,
     ) {
         self.identification = self.identification.wrapping_add(1);
-        headers.ipv4.identification = self.identification;
+        fields.identification = self.identification;
         let packet = out.insert(Packet::with_payload(payload));
-        headers.write_to(packet);
+        template.write_to(&fields, packet);
         if self.config.check {
             let sealed = icrc::seal(packet, &self.memory);
             assert!(sealed, "payloads of our own refer to registered regions");
@@ -115,19 +116,20 @@ impl Core {
     pub(crate) fn emit_fragments(
         &mut self,
         out: &mut Option<Packet>,
-        mut headers: Headers,
+        template: &Template,
+        mut fields: PacketFields,
         payload: Payload,
         mtu: u32,
     ) {
         if payload.len() <= mtu as usize {
-            return self.emit(out, headers, payload);
+            return self.emit(out, template, fields, payload);
         }
         let first = self.identification.wrapping_add(1);
-        headers.ipv4.identification = first;
+        fields.identification = first;
         let packet = out.insert(Packet::with_payload(payload));
         packet.make_train(mtu);
         self.identification = first.wrapping_add(packet.fragments() as u16 - 1);
-        headers.write_to(packet);
+        template.write_to(&fields, packet);
     }
 
     /// Completes a request of the send queue.

@@ -100,18 +100,29 @@ impl Bth {
         }
     }
 
-    /// The header of a packet with `pad_len` pad bytes, as [`words`].
+    /// The header without opcode, PSN and what is sent with them, as [`words`].
     #[inline]
-    pub(crate) fn emit(&self, pad_len: usize) -> [u32; LEN / 4] {
-        let flags =
-            u8::from(self.solicited) << 7 | u8::from(self.migrated) << 6 | (pad_len as u8) << 4;
+    pub(crate) fn words(&self) -> [u32; LEN / 4] {
         let congestion = u32::from(self.fecn) << 31 | u32::from(self.becn) << 30;
         [
-            words::pair(u16::from_be_bytes([self.opcode as u8, flags]), self.pkey),
+            words::pair(u16::from(self.migrated) << 6, self.pkey),
             (congestion | (self.target_qp.0 & LOW_24)).swap_bytes(),
-            (u32::from(self.ack_request) << 31 | self.psn.get()).swap_bytes(),
+            0,
         ]
     }
+}
+
+/// What an opcode adds to the first word of a header.
+#[inline]
+pub(crate) fn opcode_word(opcode: Opcode, solicited: bool, pad_len: usize) -> u32 {
+    let flags = u8::from(solicited) << 7 | (pad_len as u8) << 4;
+    words::pair(u16::from_be_bytes([opcode as u8, flags]), 0)
+}
+
+/// The last word of a header.
+#[inline]
+pub(crate) fn psn_word(psn: Psn, ack_request: bool) -> u32 {
+    (u32::from(ack_request) << 31 | psn.get()).swap_bytes()
 }
 
 impl fmt::Display for Bth {
@@ -134,11 +145,21 @@ impl fmt::Display for Bth {
 mod tests {
     use super::*;
 
+    fn emitted(header: &Bth, pad_len: usize) -> [u8; LEN] {
+        let [first, second, third] = header.words();
+        let words = [
+            first | opcode_word(header.opcode, header.solicited, pad_len),
+            second,
+            third | psn_word(header.psn, header.ack_request),
+        ];
+        zerocopy::transmute!(words::bytes(words))
+    }
+
     fn check(bytes: [u8; LEN], header: Bth, pad_len: usize, display: &str) {
         let layout = zerocopy::transmute!(bytes);
         assert_eq!(Bth::check(&layout), Ok((header.opcode, pad_len)));
         assert_eq!(Bth::of(&layout, header.opcode), header);
-        assert_eq!(words::bytes(header.emit(pad_len)).as_flattened(), bytes);
+        assert_eq!(emitted(&header, pad_len), bytes);
         assert_eq!(header.to_string(), display);
     }
 
@@ -192,7 +213,7 @@ mod tests {
     fn reserved_values_are_refused() {
         let check = |opcode, flags| {
             let header = Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0));
-            let mut layout: Layout = zerocopy::transmute!(words::bytes(header.emit(0)));
+            let mut layout: Layout = zerocopy::transmute!(emitted(&header, 0));
             (layout.opcode, layout.flags) = (opcode, flags);
             Bth::check(&layout)
         };

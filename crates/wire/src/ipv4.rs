@@ -121,27 +121,46 @@ impl Ipv4 {
         }
     }
 
-    /// The header of a packet of `total_len` bytes from the IPv4 header on, as [`words`].
+    /// The header of a packet of `total_len` bytes from this header on, as [`words`].
     #[inline]
     pub(crate) fn emit(&self, total_len: usize) -> [u32; LEN / 4] {
+        let mut words = self.words();
+        words[0] |= words::pair(0, total_len as u16);
+        words[1] |= words::pair(self.identification, 0);
+        words[2] |= checksum(sum_of(words));
+        words
+    }
+
+    /// The header without length, identification and checksum.
+    #[inline]
+    pub(crate) fn words(&self) -> [u32; LEN / 4] {
         let tos = self.dscp << 2 | self.ecn as u8;
         let flags_and_offset = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
-        let mut words = [
-            words::pair(u16::from_be_bytes([VERSION_AND_IHL, tos]), total_len as u16),
-            words::pair(self.identification, flags_and_offset),
+        [
+            words::pair(u16::from_be_bytes([VERSION_AND_IHL, tos]), 0),
+            words::pair(0, flags_and_offset),
             words::pair(u16::from_be_bytes([self.ttl, PROTOCOL_UDP]), 0),
             u32::from_le_bytes(self.source.octets()),
             u32::from_le_bytes(self.target.octets()),
-        ];
-        // The order of bytes makes no difference to a one's complement sum (RFC 1071 2).
-        let mut sum = 0;
-        for word in words {
-            sum += u64::from(word);
-        }
-        let checksum = !fold(sum);
-        words[2] |= u32::from(checksum) << 16;
-        words
+        ]
     }
+}
+
+/// The sum of words. The order of their bytes makes no difference to a one's complement sum (RFC
+/// 1071 2).
+#[inline]
+pub(crate) fn sum_of(words: [u32; LEN / 4]) -> u64 {
+    let mut sum = 0;
+    for word in words {
+        sum += u64::from(word);
+    }
+    sum
+}
+
+/// The part of the third word that is the checksum of words with this sum.
+#[inline]
+pub(crate) fn checksum(sum: u64) -> u32 {
+    u32::from(!fold(sum)) << 16
 }
 
 impl Ecn {

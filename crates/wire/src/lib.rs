@@ -42,7 +42,7 @@ pub use datagram::Datagram;
 pub use error::ParseError;
 pub use ethernet::{Ethernet, EthernetView, Vlan};
 pub use extension::{Extension, ExtensionKind};
-pub use headers::{Headers, View, pad_len, parse_bytes, parse_bytes_with};
+pub use headers::{Headers, PacketFields, Template, View, pad_len, parse_bytes, parse_bytes_with};
 pub use icrc::{Rewrite, Verdict};
 pub use ipv4::{Ecn, Ipv4};
 pub use opcode::Opcode;

@@ -16,15 +16,20 @@ pub(crate) fn bytes<const N: usize>(words: [u32; N]) -> [[u8; 4]; N] {
     words.map(u32::to_le_bytes)
 }
 
-/// Writes pairs of words to the start of `bytes`, as words of 64 bits.
+/// Two adjacent words as one of 64 bits.
+#[inline]
+pub(crate) const fn join(first: u32, second: u32) -> u64 {
+    first as u64 | (second as u64) << 32
+}
+
+/// Writes pairs of words to the start of `bytes`.
 ///
 /// # Panics
 /// If they do not fit.
 #[inline]
-pub(crate) fn write<const N: usize>(pairs: [[u32; 2]; N], bytes: &mut [u8]) {
+pub(crate) fn write<const N: usize>(pairs: [u64; N], bytes: &mut [u8]) {
     let (chunks, _) = bytes[..8 * N].as_chunks_mut::<8>();
-    for (at, chunk) in chunks.iter_mut().enumerate() {
-        let [low, high] = pairs[at];
-        *chunk = (u64::from(low) | u64::from(high) << 32).to_le_bytes();
+    for (chunk, pair) in chunks.iter_mut().zip(pairs) {
+        *chunk = pair.to_le_bytes();
     }
 }

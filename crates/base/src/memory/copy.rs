@@ -11,6 +11,8 @@
 //! *Shared* memory belongs to a block: it begins and ends at a word boundary. *Own* memory is
 //! accessed by the caller only.
 
+#[cfg(test)]
+mod tests;
 #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
 mod x86_64;
 
@@ -57,7 +59,8 @@ pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize)
 /// Copies `len` bytes into shared memory.
 ///
 /// Up to [`WORDWISE_MAX`] bytes of whole words are stored word by word in ascending order with
-/// release order: this lets a ring's head publish its items.
+/// release order: this lets a ring's head publish its items. Of a longer range that ends with a
+/// whole word, this word is stored after all other bytes, with release order: it can publish them.
 ///
 /// # Safety
 /// `source` must be own memory, valid for reads of `len` bytes, and `target` shared memory, valid
@@ -74,17 +77,22 @@ pub(super) unsafe fn store_shared(source: *const u8, target: *mut u8, len: usize
         }
         return;
     }
+    let before = before_last(target, len);
     // SAFETY: as the caller promises.
     unsafe {
         #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
-        x86_64::copy(source, target, len);
+        x86_64::copy(source, target, before);
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, rackweave_tsan)))))]
-        store_words(source, target, len);
+        store_words(source, target, before);
+        if before < len {
+            let word = source.add(before).cast::<u64>().read_unaligned();
+            store_word(target.add(before), word);
+        }
     }
 }
 
 /// Copies `len` bytes within or between shared memories, in the order of [`load_shared`] and
-/// [`store_shared`].
+/// [`store_shared`]. If they overlap, no order is promised.
 ///
 /// # Safety
 /// Both must be shared memory, `source` valid for reads and `target` for writes of `len` bytes.
@@ -99,13 +107,23 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize)
         }
         return;
     }
-    #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
-    if !overlap {
+    if overlap {
         // SAFETY: valid by contract.
-        return unsafe { x86_64::copy(source, target, len) };
+        return unsafe { copy_words(source, target, len) };
     }
-    // SAFETY: valid by contract.
-    unsafe { copy_words(source, target, len) };
+    let before = before_last(target, len);
+    // SAFETY: valid by contract; the last word is whole and aligned.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
+        x86_64::copy(source, target, before);
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, rackweave_tsan)))))]
+        copy_words(source, target, before);
+        if before < len {
+            let mut word = [0; WORD];
+            load_shared(source.add(before), word.as_mut_ptr(), WORD);
+            store_word(target.add(before), u64::from_ne_bytes(word));
+        }
+    }
 }
 
 /// Sets `len` bytes of shared memory to `value`.
@@ -164,6 +182,15 @@ pub(super) fn fence_streaming() {
 #[inline]
 fn is_wordwise(shared: *const u8, len: usize) -> bool {
     len <= WORDWISE_MAX && (shared.addr() | len).is_multiple_of(WORD)
+}
+
+/// Bytes of a range before the word that is stored last: all, if it does not end with a whole word.
+#[inline]
+fn before_last(target: *const u8, len: usize) -> usize {
+    match len > WORDWISE_MAX && (target.addr() + len).is_multiple_of(WORD) {
+        true => len - WORD,
+        false => len,
+    }
 }
 
 /// A word of shared memory, with acquire order.
@@ -278,97 +305,5 @@ unsafe fn copy_words(source: *const u8, target: *mut u8, len: usize) {
             store_words(piece.as_ptr(), target.add(at), size);
         }
         done += size;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whole words, as shared memory is.
-    type Shared = [u64; 64];
-
-    fn bytes(shared: &Shared) -> Vec<u8> {
-        shared.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-
-    fn pattern() -> Shared {
-        core::array::from_fn(|at| (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// Lengths to test; fewer under Miri, which is slow.
-    fn lengths() -> Vec<usize> {
-        match cfg!(miri) {
-            true => vec![3, 24],
-            false => (0..80).chain([127, 128, 129, 190, 191, 192, 193]).collect(),
-        }
-    }
-
-    fn starts() -> impl Iterator<Item = usize> {
-        (0..9).step_by(if cfg!(miri) { 5 } else { 1 })
-    }
-
-    /// Copies of many lengths at every alignment agree with the equivalent slice method.
-    #[test]
-    fn copies_agree_with_those_of_slices() {
-        for len in lengths() {
-            for from in starts() {
-                for to in starts().chain([from + 8, from + 16, 200]) {
-                    for copy in [copy_shared, copy_words] {
-                        let mut shared = pattern();
-                        let mut expect = bytes(&shared);
-                        expect.copy_within(from..from + len, to);
-                        let pointer = shared.as_mut_ptr().cast::<u8>();
-                        // SAFETY: both ranges are in `shared`, which nothing else accesses.
-                        unsafe { copy(pointer.add(from), pointer.add(to), len) };
-                        assert_eq!(bytes(&shared), expect, "{len} bytes from {from} to {to}");
-                    }
-                    let mut own = [0xee; 512];
-                    for load in [load_shared, load_words] {
-                        let mut expect = own;
-                        expect[to..to + len].copy_from_slice(&bytes(&pattern())[from..from + len]);
-                        let mut shared = pattern();
-                        let source = shared.as_mut_ptr().cast::<u8>().cast_const();
-                        // SAFETY: one range is in `shared`, the other in `own`.
-                        unsafe { load(source.add(from), own.as_mut_ptr().add(to), len) };
-                        assert_eq!(own, expect, "{len} bytes from {from} to {to}");
-                    }
-                    let stream = |source: *const u8, target: *mut u8, len| {
-                        // SAFETY: as the caller promises.
-                        unsafe { stream_shared(core::slice::from_raw_parts(source, len), target) };
-                    };
-                    for way in 0..3 {
-                        let mut shared = pattern();
-                        let mut expect = bytes(&shared);
-                        expect[to..to + len].copy_from_slice(&own[from..from + len]);
-                        let target = shared.as_mut_ptr().cast::<u8>();
-                        // SAFETY: one range is in `shared`, the other in `own`.
-                        unsafe {
-                            let (source, target) = (own.as_ptr().add(from), target.add(to));
-                            match way {
-                                0 => store_shared(source, target, len),
-                                1 => store_words(source, target, len),
-                                _ => stream(source, target, len),
-                            }
-                        };
-                        assert_eq!(bytes(&shared), expect, "{len} bytes from {from} to {to}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn fills_reach_exactly_as_far_as_they_should() {
-        for len in lengths() {
-            for at in starts() {
-                let mut shared = pattern();
-                let mut expect = bytes(&shared);
-                expect[at..at + len].fill(9);
-                // SAFETY: within `shared`.
-                unsafe { fill_shared(shared.as_mut_ptr().cast::<u8>().add(at), 9, len) };
-                assert_eq!(bytes(&shared), expect, "{len} bytes at {at}");
-            }
-        }
     }
 }

@@ -203,6 +203,7 @@ fn node_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
             true => rng.between(2, 6) as u8,
             false => 7,
         },
+        word_last: rng.chance(0.75),
         pd: None,
     }
 }

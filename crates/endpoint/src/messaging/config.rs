@@ -3,7 +3,7 @@
 use core::fmt;
 use rackweave_base::{Duration, MacAddr};
 use rackweave_verbs::{Mtu, PdId};
-use rackweave_wire::fabric::message::RECEIVE_BUFFERS_MAX;
+use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, RECEIVE_BUFFERS_MAX, buffer_info_len};
 use std::net::Ipv4Addr;
 
 pub use rackweave_wire::fabric::message::handshake::{RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN};
@@ -63,6 +63,10 @@ pub struct MessagingConfig {
     pub timeout: Duration,
     /// How often it retransmits, 0 to 7, before the connection is broken.
     pub retries: u8,
+    /// Whether this node's NIC stores the last aligned word of a WRITE after all of its other
+    /// bytes, as [`Memory`](rackweave_base::Memory) does. Peers then send it small packages and
+    /// their words in one WRITE. For other NICs, the specification does not promise this.
+    pub word_last: bool,
     /// The protection domain to use, for callers that send from regions of their own; otherwise
     /// each connection gets one.
     pub pd: Option<PdId>,
@@ -82,6 +86,7 @@ impl Default for MessagingConfig {
             keepalive: Duration::from_millis(500),
             timeout: Duration::from_millis(50),
             retries: 7,
+            word_last: true,
             pd: None,
         }
     }
@@ -211,9 +216,20 @@ pub struct NodeTerms {
     pub channels_up: u8,
     /// As in [`MessagingConfig`].
     pub channels_down: u8,
+    /// As in [`MessagingConfig`].
+    pub word_last: bool,
 }
 
 impl NodeTerms {
+    /// Bytes of the node's buffer info. A node that gets no small packages in one WRITE may have no
+    /// inline buffers.
+    pub(super) fn buffer_info_len(&self) -> u64 {
+        match self.word_last {
+            true => buffer_info_len(self.receive_buffers),
+            false => BUFFER_INFO_LEN,
+        }
+    }
+
     /// The terms of a node with this configuration, at this NIC.
     pub fn new(
         config: &MessagingConfig,
@@ -232,6 +248,7 @@ impl NodeTerms {
             message_max: config.message_max,
             channels_up: config.channels_up,
             channels_down: config.channels_down,
+            word_last: config.word_last,
         }
     }
 }

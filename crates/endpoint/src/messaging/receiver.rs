@@ -3,6 +3,7 @@
 mod packages;
 
 use super::shared::{Closed, ClosedBy, End, Shared};
+use packages::Inline;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_base::{Instant, Qpn};
@@ -23,8 +24,10 @@ pub struct Receiver {
     package: u64,
     /// `package % buffers`.
     at: usize,
-    /// Bytes in it; `None`: it has not arrived.
-    length: Option<usize>,
+    /// Its end in the receive buffer or the inline buffer; `None`: it has not arrived.
+    end_at: Option<usize>,
+    /// Whether it is in the inline buffer.
+    is_inline: bool,
     /// How far it has been released.
     read: usize,
     /// Bytes from `read` to the next piece, if the piece there has been peeked.
@@ -63,6 +66,7 @@ struct Buffer {
     entry: usize,
     /// The raw word last accepted.
     seen: u64,
+    inline: Option<Inline>,
     /// The peer's entry that announces that it is free.
     free_entry: usize,
     /// Where the word is that is written there.
@@ -148,6 +152,7 @@ impl Receiver {
             ),
             entry: own_entry(number),
             seen: 0,
+            inline: Inline::of(shared, number),
             // A local buffer here is one of the peer's there.
             free_entry: peer_entry(number),
             word_at,
@@ -157,7 +162,8 @@ impl Receiver {
             end,
             package: 0,
             at: 0,
-            length: None,
+            end_at: None,
+            is_inline: false,
             read: 0,
             peeked: None,
             number: 0,
@@ -213,7 +219,7 @@ impl Receiver {
         if let Some(closed) = self.ended {
             return Err(closed);
         }
-        if self.length.is_none() {
+        if self.end_at.is_none() {
             // Check for a close first: what arrived before it is then visible.
             let closed = self.end.shared.closed();
             let found = self.look().map_err(|reason| self.end.shared.lied(reason));
@@ -236,7 +242,7 @@ impl Receiver {
             Ok(Some((header, peeked))) => {
                 self.peeked = Some(peeked);
                 let from = self.read + PIECE_HEADER_LEN;
-                let bytes = self.buffers[self.at].bytes.bytes(0, 1);
+                let bytes = self.package_bytes();
                 Ok(Arrived::Piece(Piece {
                     opcode: header.opcode.get(),
                     message: self.number,
@@ -269,7 +275,7 @@ impl Receiver {
             begun.offset += peeked.length as u64;
         }
         self.read += peeked.span;
-        if self.length.is_some_and(|length| self.read >= length) {
+        if self.end_at.is_some_and(|end| self.read >= end) {
             self.end_package();
         }
     }
@@ -307,12 +313,6 @@ impl Receiver {
         self.finished
     }
 
-    /// Whether the package that is being read or awaited has arrived, according to its word.
-    pub(super) fn has_package(&self) -> bool {
-        let buffer = &self.buffers[self.at];
-        self.length.is_some() || self.end.shared.entry(buffer.entry) != buffer.seen
-    }
-
     /// Whether there are free buffers that have not been reported to the sender: [`Self::poll`]
     /// reports them.
     pub fn owes(&self) -> bool {
@@ -327,7 +327,7 @@ impl Receiver {
         let mut any = self.end.complete(now, verbs, |_| {});
         self.end.mind(now, verbs, self.owes())?;
         let count = self.buffers.len() as u64;
-        let early = planted(Canary::MessagingEarlyFree) && self.length.is_some();
+        let early = planted(Canary::MessagingEarlyFree) && self.end_at.is_some();
         let owed = self.package + u64::from(early);
         // A peer that acknowledges nothing may continue to send: the rest waits until it
         // acknowledges.

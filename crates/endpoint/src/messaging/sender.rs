@@ -84,11 +84,7 @@ struct Slot {
 
 #[derive(Debug)]
 struct RemoteBuffer {
-    to: KeyedAddress,
-    /// Its entry in the peer's buffer info.
-    entry: usize,
-    /// The entry here that says whether it is free.
-    free_entry: usize,
+    target: SendTarget,
     /// The raw word last read there.
     seen: u64,
     /// The package last posted to it, if it is still there.
@@ -135,13 +131,24 @@ pub enum SendError {
     Closed(#[from] Closed),
 }
 
+/// A receive buffer of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SendTarget {
+    pub to: KeyedAddress,
+    /// Its inline buffer, if the peer's NIC stores the words of WRITEs last.
+    pub inline: Option<KeyedAddress>,
+    /// Its entry in the peer's buffer info.
+    pub entry: usize,
+    /// The entry here that says whether it is free.
+    pub free_entry: usize,
+}
+
 /// The locations of a sender's slots and buffers.
 pub(super) struct SenderPlaces {
     /// Offsets in the send region of each slot and its word.
     pub slots: Vec<(u64, usize)>,
     pub slot_bytes: usize,
-    /// The peer's receive buffers, with the numbers of their entries in its buffer info and here.
-    pub buffers: Vec<(KeyedAddress, usize, usize)>,
+    pub buffers: Vec<SendTarget>,
 }
 
 impl Sender {
@@ -156,10 +163,8 @@ impl Sender {
         });
         let slots = slots.collect();
         let buffers = places.buffers.iter();
-        let buffers = buffers.map(|&(to, entry, free_entry)| RemoteBuffer {
-            to,
-            entry,
-            free_entry,
+        let buffers = buffers.map(|&target| RemoteBuffer {
+            target,
             seen: 0,
             holds: None,
         });

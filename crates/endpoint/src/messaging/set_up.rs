@@ -5,7 +5,7 @@ mod division;
 use super::config::{Agreed, MessagingConfig, Role};
 use super::connection::Connection;
 use super::receiver::{Receiver, ReceiverPlaces};
-use super::sender::{Sender, SenderPlaces};
+use super::sender::{SendTarget, Sender, SenderPlaces};
 use super::shared::{End, SPARE_REQUESTS, Shared};
 use super::{KeyedAddress, NodeKeys, QueuePairName};
 use division::{Part, buffers_of, divide, sizes};
@@ -16,7 +16,7 @@ use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, PdId, Peer, QpCapabilities, QpError, QpModify, ReceiveSide,
     Region, RegisterError, SendSide, Verbs,
 };
-use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, own_entry, peer_entry};
+use rackweave_wire::fabric::message::{inline_at, own_entry, peer_entry};
 use std::sync::Arc;
 
 /// A word that is written to the peer has its own cache line: any thread may write it.
@@ -242,8 +242,9 @@ impl Prepared {
         }
         let terms = &self.agreed.theirs;
         let bytes = u64::from(terms.receive_buffers) * u64::from(terms.receive_bytes);
+        let info_bytes = terms.buffer_info_len();
         for (what, address, bytes) in [
-            ("buffer info", theirs.buffer_info.address, BUFFER_INFO_LEN),
+            ("buffer info", theirs.buffer_info.address, info_bytes),
             ("receive buffers", theirs.receive.address, bytes),
         ] {
             if !address.is_multiple_of(8) || address.checked_add(bytes).is_none() {
@@ -320,7 +321,13 @@ impl Prepared {
                     address: theirs.receive.address + offset,
                     rkey: theirs.receive.rkey,
                 };
-                (to, own_entry(number), peer_entry(number))
+                let inline = theirs.buffer_info.at(inline_at(number));
+                SendTarget {
+                    to,
+                    inline: their.word_last.then_some(inline),
+                    entry: own_entry(number),
+                    free_entry: peer_entry(number),
+                }
             });
             let places = SenderPlaces {
                 slots,

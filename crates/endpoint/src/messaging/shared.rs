@@ -106,8 +106,13 @@ impl Shared {
     /// The raw word of an entry of this node's buffer info. Whatever the peer wrote before it on
     /// the same queue pair is present too.
     pub fn entry(&self, entry: usize) -> u64 {
-        let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
-        u64::from_le(word.load(Ordering::Acquire))
+        self.word(entry * ENTRY_LEN as usize)
+    }
+
+    /// The raw word at an offset of this node's buffer info. What the peer wrote before it is
+    /// present too.
+    pub fn word(&self, at: usize) -> u64 {
+        u64::from_le(self.buffer_info.block.word(at).load(Ordering::Acquire))
     }
 
     /// The location of an entry of the peer's buffer info.

@@ -11,7 +11,7 @@ use rackweave_verbs::{
     ReceiveSide, Region, SendSide, Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::message::{
-    BUFFER_INFO_LEN, ENTRY_LEN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, own_entry,
+    ENTRY_LEN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, buffer_info_len, own_entry,
     peer_entry, piece_span,
 };
 use zerocopy::IntoBytes as _;
@@ -188,7 +188,7 @@ impl Hostile {
 
     /// Writes arbitrary bytes into the buffer info, up to its end.
     pub fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
-        let len = BUFFER_INFO_LEN as usize;
+        let len = buffer_info_len(self.agreed.theirs.receive_buffers) as usize;
         let offset = offset % len;
         let bytes = &bytes[..bytes.len().min(len - offset)];
         let to = self.victim.buffer_info.at(offset as u64);

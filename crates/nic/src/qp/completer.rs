@@ -11,17 +11,18 @@ use super::requester::Requester;
 use super::segments::{self, SegmentError};
 use super::{Qp, state};
 use crate::DropReason;
+use crate::received::Received;
 use crate::shared::Core;
 use rackweave_base::{Instant, Packet, Psn};
 use rackweave_verbs::{Completion, CompletionOpcode, CompletionStatus, QpEvent, QpState};
-use rackweave_wire::{Extension, Headers, NakCode, Syndrome};
+use rackweave_wire::{Extension, NakCode, Syndrome};
 
 impl Qp {
     /// Handles a response of the peer.
     pub(crate) fn handle_response(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &Packet,
         now: Instant,
     ) -> Result<(), DropReason> {
@@ -145,7 +146,7 @@ impl Qp {
     fn handle_data_response(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &Packet,
         now: Instant,
     ) -> Result<(), DropReason> {

@@ -3,7 +3,9 @@
 use crate::NicConfig;
 use rackweave_base::{MacAddr, Psn, Qpn};
 use rackweave_verbs::{Mtu, Peer};
-use rackweave_wire::{Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, Udp};
+use rackweave_wire::{
+    Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, PacketFields, Template, Udp,
+};
 use std::net::Ipv4Addr;
 
 /// The first of the UDP source ports that RoCEv2 uses (annex A17.4 and Linux practice).
@@ -11,7 +13,10 @@ const SOURCE_PORT_FIRST: u16 = 0xc000;
 
 /// The two endpoints and the header fields that their packets share.
 pub(crate) struct Connection {
-    headers: Headers,
+    /// The headers of its packets.
+    pub(crate) template: Template,
+    /// The headers of its congestion notifications.
+    pub(crate) notification: Template,
     /// Packets from any other address are dropped.
     pub(crate) peer_ip: Ipv4Addr,
     pub(crate) mtu: Mtu,
@@ -45,30 +50,47 @@ impl Connection {
         let mixed =
             (u64::from(qpn.0) << 24 | u64::from(peer.qpn.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let source_port = SOURCE_PORT_FIRST | (mixed >> 50) as u16;
+        let ipv4 = Ipv4 {
+            ecn: Ecn::Capable0,
+            ..Ipv4::new(ip, peer.ip)
+        };
         let headers = Headers {
             ethernet: Ethernet::new(mac, peer.mac),
-            ipv4: Ipv4 {
-                ecn: Ecn::Capable0,
-                ..Ipv4::new(ip, peer.ip)
-            },
+            ipv4,
             udp: Udp::new(source_port),
             bth: Bth::new(Opcode::Acknowledge, peer.qpn, Psn::new(0)),
             extension: Extension::None,
         };
+        let notification = Headers {
+            // A mark on it would not be about the path of the data.
+            ipv4: Ipv4 {
+                ecn: Ecn::NotCapable,
+                ..ipv4
+            },
+            bth: Bth {
+                becn: true,
+                ..headers.bth
+            },
+            ..headers
+        };
         Self {
-            headers,
+            template: Template::new(&headers),
+            notification: Template::new(&notification),
             peer_ip: peer.ip,
             mtu,
         }
     }
+}
 
-    /// The headers of a packet of this connection.
-    #[inline]
-    pub(crate) fn headers(&self, opcode: Opcode, psn: Psn, extension: Extension) -> Headers {
-        let mut headers = self.headers;
-        headers.bth.opcode = opcode;
-        headers.bth.psn = psn;
-        headers.extension = extension;
-        headers
+/// What a packet of a connection has apart from its [`Connection::template`].
+#[inline]
+pub(super) fn fields(opcode: Opcode, psn: Psn, extension: Extension) -> PacketFields {
+    PacketFields {
+        opcode,
+        psn,
+        ack_request: false,
+        solicited: false,
+        identification: 0,
+        extension,
     }
 }

@@ -11,16 +11,17 @@ use super::Qp;
 use super::responder::{Incoming, MESSAGE_MAX, Refusal};
 use super::segments::{self, SegmentError};
 use crate::DropReason;
+use crate::received::Received;
 use crate::shared::Core;
 use rackweave_base::{Packet, Payload, Psn, Rkey};
 use rackweave_verbs::{Access, Completion, CompletionOpcode, CompletionStatus};
-use rackweave_wire::{AtomicEth, Extension, Headers, NakCode, Opcode, Reth};
+use rackweave_wire::{AtomicEth, Extension, NakCode, Opcode, Reth};
 
 impl Qp {
     pub(super) fn execute_write(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &Packet,
     ) -> Result<u32, Refusal> {
         let (opcode, payload) = (headers.bth.opcode, &packet.payload);
@@ -126,7 +127,7 @@ impl Qp {
     pub(super) fn execute_send(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         payload: &Payload,
     ) -> Result<u32, Refusal> {
         let opcode = headers.bth.opcode;
@@ -172,7 +173,7 @@ impl Qp {
     pub(super) fn execute_read(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
     ) -> Result<u32, Refusal> {
         let Extension::Reth(reth) = headers.extension else {
             unreachable!("a parsed READ request has a RETH")
@@ -198,7 +199,7 @@ impl Qp {
     pub(super) fn execute_atomic(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
     ) -> Result<u32, Refusal> {
         let Extension::AtomicEth(atomic) = headers.extension else {
             unreachable!("a parsed atomic request has an AtomicETH")
@@ -284,7 +285,7 @@ impl Qp {
     }
 }
 
-fn immediate_of(headers: &Headers) -> Option<u32> {
+fn immediate_of(headers: &Received) -> Option<u32> {
     match headers.extension {
         Extension::Immediate(value) | Extension::RethImmediate(_, value) => Some(value),
         _ => None,

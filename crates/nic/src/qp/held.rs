@@ -10,8 +10,8 @@
 //! A queue pair whose READ responses are sent by reference holds nothing: its owner has promised
 //! not to change the bytes being read.
 
+use crate::received::Received;
 use rackweave_base::Packet;
-use rackweave_wire::Headers;
 use std::collections::VecDeque;
 
 /// Maximum requests held per queue pair.
@@ -19,7 +19,7 @@ pub(crate) const HELD_MAX: usize = 64;
 
 /// A request as it arrived.
 pub(crate) struct Held {
-    pub(crate) headers: Headers,
+    pub(crate) headers: Received,
     pub(crate) packet: Packet,
 }
 
@@ -34,7 +34,7 @@ pub(crate) const fn bytes_max() -> usize {
 
 impl HeldQueue {
     /// Appends a request. Returns false if the queue is full.
-    pub(crate) fn push(&mut self, headers: Headers, packet: Packet) -> bool {
+    pub(crate) fn push(&mut self, headers: Received, packet: Packet) -> bool {
         if self.0.capacity() == 0 {
             self.0.reserve_exact(HELD_MAX);
         }

@@ -5,6 +5,7 @@
 //! cursor with it. A READ uses one PSN per response packet but is one request packet; the window
 //! counts request packets.
 
+use super::connection::{Connection, fields};
 use super::plan::PacketPlan;
 use super::queues::{Kind, SendEntry, SendQueue};
 use super::segments::SegmentError;
@@ -13,6 +14,7 @@ use crate::CableId;
 use crate::shared::{Core, Timer};
 use rackweave_base::{Duration, Instant, Packet, Psn};
 use rackweave_verbs::{CompletionStatus, QpState, SendSide};
+use rackweave_wire::PacketFields;
 
 /// Maximum PSNs of one READ request. A longer READ is split into several requests, so that all
 /// outstanding PSNs are within half of the PSN space, as their comparison requires.
@@ -285,10 +287,13 @@ impl Qp {
             solicited,
             ..
         } = plan;
-        let mut headers = self.connection.headers(opcode, psn, extension);
-        headers.bth.ack_request = ack_request;
-        headers.bth.solicited = solicited;
-        core.emit_fragments(out, headers, payload, self.connection.mtu.bytes());
+        let fields = PacketFields {
+            ack_request,
+            solicited,
+            ..fields(opcode, psn, extension)
+        };
+        let Connection { template, mtu, .. } = &self.connection;
+        core.emit_fragments(out, template, fields, payload, mtu.bytes());
     }
 }
 

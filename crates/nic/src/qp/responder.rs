@@ -9,12 +9,13 @@ use super::held::{Held, HeldQueue};
 use super::queues::ReceiveQueue;
 use super::reads::ReadRing;
 use super::{Qp, state};
+use crate::received::Received;
 use crate::shared::Core;
 use crate::{CableId, DropReason};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant, Packet, Payload, Psn, Rkey};
 use rackweave_verbs::{Access, CompletionOpcode, CompletionStatus, QpEvent, ReceiveSide};
-use rackweave_wire::{Extension, Headers, NakCode, Opcode, aeth};
+use rackweave_wire::{Extension, NakCode, Opcode, aeth};
 
 /// The longest message (specification 1.4, 9.7.1).
 pub(crate) const MESSAGE_MAX: u32 = 1 << 31;
@@ -141,7 +142,7 @@ impl Qp {
     pub(crate) fn handle_request(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &mut Packet,
     ) -> Result<(), DropReason> {
         let psn = headers.bth.psn;
@@ -201,7 +202,7 @@ impl Qp {
     fn take_request(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &Packet,
     ) -> Result<(), DropReason> {
         if headers.bth.psn != self.responder.expected {
@@ -246,7 +247,7 @@ impl Qp {
 
     /// Records that the expected request was executed and used `packets` PSNs.
     #[inline]
-    fn executed(&mut self, core: &mut Core, headers: &Headers, packets: u32) {
+    fn executed(&mut self, core: &mut Core, headers: &Received, packets: u32) {
         let responder = &mut self.responder;
         responder.expected = headers.bth.psn.add(packets);
         // A pending NAK remains: requests ahead of the expected one have been dropped.
@@ -287,7 +288,7 @@ impl Qp {
     fn handle_duplicate(
         &mut self,
         core: &mut Core,
-        headers: &Headers,
+        headers: &Received,
         packet: &Packet,
     ) -> Result<(), DropReason> {
         core.counters.duplicate_request += 1;

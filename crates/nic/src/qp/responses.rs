@@ -4,6 +4,7 @@
 //! Responses leave in PSN order: READ responses and results oldest first, then the acknowledgement
 //! or NAK. At most one of these is pending, since a later acknowledgement includes an earlier one.
 
+use super::connection::{Connection, fields};
 use super::reads::{Asked, Resource, Stream};
 use super::responder::Answer;
 use super::segments::{SegmentError, copy_inline};
@@ -14,7 +15,7 @@ use rackweave_base::packet::INLINE_MAX;
 use rackweave_base::{BlockRef, Packet, Payload, Psn};
 use rackweave_verbs::Access;
 use rackweave_wire::aeth::CREDITS_UNUSED;
-use rackweave_wire::{Aeth, Ecn, Extension, NakCode, Opcode, Syndrome};
+use rackweave_wire::{Aeth, Extension, NakCode, Opcode, Syndrome};
 
 const GOOD: Syndrome = Syndrome::Ack {
     credits: CREDITS_UNUSED,
@@ -26,11 +27,8 @@ impl Qp {
         if self.take_notification() {
             core.counters.np_cnp_sent += 1;
             let (opcode, psn) = (Opcode::CongestionNotification, Psn::new(0));
-            let mut headers = self.connection.headers(opcode, psn, Extension::Cnp);
-            headers.bth.becn = true;
-            // A mark on it would tell nothing about the path of the data.
-            headers.ipv4.ecn = Ecn::NotCapable;
-            core.emit(out, headers, Payload::Empty);
+            let fields = fields(opcode, psn, Extension::Cnp);
+            core.emit(out, &self.connection.notification, fields, Payload::Empty);
             return Emission::Packet;
         }
         if self.responder.reads.is_pending() {
@@ -61,8 +59,8 @@ impl Qp {
             syndrome,
             msn: responder.msn,
         });
-        let headers = self.connection.headers(Opcode::Acknowledge, psn, extension);
-        core.emit(out, headers, Payload::Empty);
+        let fields = fields(Opcode::Acknowledge, psn, extension);
+        core.emit(out, &self.connection.template, fields, Payload::Empty);
         Emission::Packet
     }
 
@@ -81,8 +79,8 @@ impl Qp {
                 };
                 let extension = Extension::AtomicAck(aeth, before);
                 let (opcode, psn) = (Opcode::AtomicAcknowledge, resource.first_psn);
-                let headers = self.connection.headers(opcode, psn, extension);
-                core.emit(out, headers, Payload::Empty);
+                let fields = fields(opcode, psn, extension);
+                core.emit(out, &self.connection.template, fields, Payload::Empty);
                 Emission::Packet
             }
             Asked::Read { .. } => match self.read_payload(core, &resource.stream) {
@@ -178,8 +176,9 @@ impl Qp {
                 msn: resource.msn,
             }),
         };
-        let headers = self.connection.headers(opcode, psn, extension);
-        core.emit_fragments(out, headers, payload, self.connection.mtu.bytes());
+        let fields = fields(opcode, psn, extension);
+        let Connection { template, mtu, .. } = &self.connection;
+        core.emit_fragments(out, template, fields, payload, mtu.bytes());
         if ends {
             self.take_held(core);
         }

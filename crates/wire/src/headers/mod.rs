@@ -3,14 +3,16 @@
 //! Layout: Ethernet, optionally a VLAN tag, IPv4, UDP, BTH, extension; then payload, pad bytes up
 //! to a multiple of four, and the ICRC (InfiniBand specification 1.4, annex A17.3).
 
+mod template;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub use template::{PacketFields, Template};
 pub use view::View;
 
+use crate::ethernet;
 use crate::{Bth, Ethernet, Extension, Ipv4, ParseError, Udp};
-use crate::{bth, ethernet, ipv4, udp, words};
 use core::fmt;
 use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{Packet, Payload};
@@ -81,34 +83,21 @@ impl Headers {
     /// As [`Self::emit`]. Headers that have just been put together need not be in memory.
     #[inline(always)]
     pub(crate) fn emit_inlined(&self, bytes: &mut [u8; HEADER_MAX], payload_len: usize) -> usize {
-        assert!(
-            payload_len <= PAYLOAD_MAX,
-            "a payload of {payload_len} bytes"
-        );
-        let kind = self.extension.kind();
-        assert!(
-            kind == self.bth.opcode.extension(),
-            "{kind:?} behind {}",
-            self.bth.opcode
-        );
-        let pad_len = pad_len(payload_len);
-        let udp_len = udp::LEN + bth::LEN + kind.len() + payload_len + pad_len + CHECK_LEN;
-        let [ip0, ip1, ip2, ip3, ip4] = self.ipv4.emit(ipv4::LEN + udp_len);
-        let [udp0, udp1] = self.udp.emit(udp_len);
-        let [bth0, bth1, bth2] = self.bth.emit(pad_len);
-        let pairs = [
-            [ip0, ip1],
-            [ip2, ip3],
-            [ip4, udp0],
-            [udp1, bth0],
-            [bth1, bth2],
-        ];
         let at = self.ethernet.emit(bytes);
-        words::write(pairs, &mut bytes[at..]);
-        let end = at + FIXED_LEN;
-        match self.extension {
-            Extension::None => end,
-            extension => end + extension.emit(&mut bytes[end..]),
+        let (pairs, sum) = template::pairs(self);
+        template::emit(&pairs, sum, &self.fields(), at, bytes, payload_len)
+    }
+
+    /// What a [`Template`] of these headers does not have.
+    #[inline]
+    pub fn fields(&self) -> PacketFields {
+        PacketFields {
+            opcode: self.bth.opcode,
+            psn: self.bth.psn,
+            ack_request: self.bth.ack_request,
+            solicited: self.bth.solicited,
+            identification: self.ipv4.identification,
+            extension: self.extension,
         }
     }
 
@@ -116,12 +105,7 @@ impl Headers {
     /// number is right, since the ICRC covers them; otherwise they become zeros.
     #[inline]
     pub fn write_to(&self, packet: &mut Packet) {
-        let payload_len = packet.fragment_len();
-        packet.emit_header(|bytes| self.emit(bytes, payload_len));
-        let pad_len = pad_len(payload_len);
-        if packet.pad().len() != pad_len {
-            packet.set_pad(&[0; 3][..pad_len]);
-        }
+        write_with(packet, |bytes, payload_len| self.emit(bytes, payload_len));
     }
 
     /// A packet with these headers and the payload; `check` is `None`.
@@ -136,6 +120,18 @@ impl Headers {
     #[expect(clippy::len_without_is_empty, reason = "headers are never empty")]
     pub fn len(&self) -> usize {
         self.ethernet.len() + FIXED_LEN + self.extension.kind().len()
+    }
+}
+
+/// Replaces the header of `packet` by what `emit` writes for its payload's length. Pad bytes are
+/// kept if their number is right.
+#[inline(always)]
+fn write_with(packet: &mut Packet, emit: impl FnOnce(&mut [u8; HEADER_MAX], usize) -> usize) {
+    let payload_len = packet.fragment_len();
+    packet.emit_header(|bytes| emit(bytes, payload_len));
+    let pad_len = pad_len(payload_len);
+    if packet.pad().len() != pad_len {
+        packet.set_pad(&[0; 3][..pad_len]);
     }
 }
 

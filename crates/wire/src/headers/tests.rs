@@ -1,7 +1,7 @@
 //! The packets that [`Headers::of`] refuses, by error.
 
 use super::*;
-use crate::{Aeth, Opcode, Reth, Syndrome};
+use crate::{Aeth, Opcode, Reth, Syndrome, ipv4};
 use rackweave_base::{MacAddr, Psn, Qpn, Rkey};
 use std::net::Ipv4Addr;
 
@@ -164,4 +164,34 @@ fn pad_bytes_of_the_peer_survive_a_rewrite() {
 #[should_panic(expected = "Reth behind SEND_ONLY")]
 fn an_extension_must_fit_its_opcode() {
     headers(Opcode::SendOnly, reth()).packet(Payload::Empty);
+}
+
+#[test]
+fn a_template_writes_what_the_headers_do() {
+    let vlan = crate::Vlan {
+        priority: 3,
+        drop_eligible: false,
+        id: 100,
+    };
+    let nothing = headers(Opcode::Acknowledge, Extension::None);
+    for vlan in [None, Some(vlan)] {
+        let with_vlan = |mut headers: Headers| {
+            headers.ethernet.vlan = vlan;
+            headers
+        };
+        let template = Template::new(&with_vlan(nothing));
+        let payloads = [Payload::Empty, Payload::inline(b"hello")];
+        for (payload, opcode) in payloads
+            .into_iter()
+            .zip([Opcode::ReadRequest, Opcode::WriteOnly])
+        {
+            let mut expect = with_vlan(headers(opcode, reth()));
+            expect.bth.psn = Psn::new(0xab_cdef);
+            (expect.bth.ack_request, expect.bth.solicited) = (true, true);
+            expect.ipv4.identification = 0xfedc;
+            let mut packet = Packet::with_payload(payload);
+            template.write_to(&expect.fields(), &mut packet);
+            assert_eq!(Headers::of(&packet), Ok(expect));
+        }
+    }
 }

@@ -104,9 +104,21 @@ impl<'a> View<'a> {
             ethernet: self.ethernet.header(),
             ipv4: Ipv4::of(&self.fixed.ipv4),
             udp: Udp::of(&self.fixed.udp),
-            bth: Bth::of(&self.fixed.bth, self.opcode),
-            extension: Extension::of(self.opcode, self.rest),
+            bth: self.bth(),
+            extension: self.extension(),
         }
+    }
+
+    /// The base transport header.
+    #[inline]
+    pub fn bth(&self) -> Bth {
+        Bth::of(&self.fixed.bth, self.opcode)
+    }
+
+    /// The extension that the opcode requires.
+    #[inline(always)]
+    pub fn extension(&self) -> Extension {
+        Extension::of(self.opcode, self.rest)
     }
 
     /// The operation of the packet.
@@ -118,13 +130,13 @@ impl<'a> View<'a> {
     /// The queue pair that the packet is for.
     #[inline]
     pub fn target_qp(&self) -> Qpn {
-        Bth::of(&self.fixed.bth, self.opcode).target_qp
+        self.bth().target_qp
     }
 
     /// Packet sequence number.
     #[inline]
     pub fn psn(&self) -> Psn {
-        Bth::of(&self.fixed.bth, self.opcode).psn
+        self.bth().psn
     }
 
     /// The sender.

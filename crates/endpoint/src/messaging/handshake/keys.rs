@@ -3,7 +3,6 @@
 use super::KeysError;
 use crate::messaging::{Agreed, NodeTerms};
 use rackweave_verbs::Mtu;
-use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
 use rackweave_wire::fabric::message::handshake::{Keys, Terms, WriteTarget};
 use std::collections::BTreeSet;
 
@@ -19,6 +18,7 @@ pub fn terms_to_wire(terms: &NodeTerms) -> Terms {
         receive_buffers: terms.receive_buffers,
         channels_up: terms.channels_up,
         channels_down: terms.channels_down,
+        word_last: terms.word_last,
     }
 }
 
@@ -37,6 +37,7 @@ pub fn terms_from_wire(terms: &Terms) -> NodeTerms {
         message_max: terms.message_max,
         channels_up: terms.channels_up,
         channels_down: terms.channels_down,
+        word_last: terms.word_last,
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) fn check_keys(keys: &Keys, agreed: &Agreed) -> Result<(), KeysError> 
     }
     let terms = &agreed.theirs;
     let receive_bytes = u64::from(terms.receive_buffers) * u64::from(terms.receive_bytes);
-    check_place("buffer info", keys.buffer_info, BUFFER_INFO_LEN)?;
+    check_place("buffer info", keys.buffer_info, terms.buffer_info_len())?;
     check_place("receive buffers", keys.receive, receive_bytes)
 }
 

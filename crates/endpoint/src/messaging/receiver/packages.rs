@@ -2,23 +2,67 @@
 //! checked here.
 
 use super::{MessageBegun, Peeked, Receiver};
+use crate::messaging::shared::Shared;
 use rackweave_base::canary::{Canary, planted};
+use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_wire::fabric::message::{
-    CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, piece_span,
+    CloseReason, FLAG_FINISHED, INLINE_MAX, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence,
+    Word, inline_at, piece_span,
 };
+
+/// The inline buffer that belongs to a receive buffer.
+#[derive(Debug)]
+pub(super) struct Inline {
+    bytes: ReadSlots,
+    /// Where its word is in this node's buffer info.
+    word_at: usize,
+    /// The raw word last accepted.
+    seen: u64,
+}
+
+impl Inline {
+    /// That of a receive buffer, if this node's NIC stores the last word of a WRITE last.
+    pub(super) fn of(shared: &Shared, buffer: u8) -> Option<Self> {
+        let at = inline_at(buffer) as usize;
+        let block = shared.buffer_info.block.clone();
+        shared.agreed.mine.word_last.then(|| Self {
+            bytes: ReadSlots::new(block, at, INLINE_MAX, 1),
+            word_at: at + INLINE_MAX,
+            seen: 0,
+        })
+    }
+}
 
 impl Receiver {
     // ---- Packages.
+
+    /// Whether the package that is being read or awaited has arrived, according to its word.
+    pub(in crate::messaging) fn has_package(&self) -> bool {
+        let (buffer, shared) = (&self.buffers[self.at], &self.end.shared);
+        let is_inline = |inline: &Inline| shared.word(inline.word_at) != inline.seen;
+        self.end_at.is_some()
+            || shared.entry(buffer.entry) != buffer.seen
+            || buffer.inline.as_ref().is_some_and(is_inline)
+    }
 
     /// Whether the awaited package has arrived.
     pub(super) fn look(&mut self) -> Result<bool, CloseReason> {
         let shared = &self.end.shared;
         let buffer = &mut self.buffers[self.at];
         let word = shared.entry(buffer.entry);
-        if word == buffer.seen {
-            return Ok(false);
-        }
-        buffer.seen = word;
+        let inline = buffer.inline.as_mut();
+        let inline = inline.map(|inline| (shared.word(inline.word_at), inline));
+        let (word, is_inline) = match inline {
+            _ if word != buffer.seen => {
+                buffer.seen = word;
+                (word, false)
+            }
+            Some((word, inline)) if word != inline.seen => {
+                inline.seen = word;
+                (word, true)
+            }
+            _ => return Ok(false),
+        };
         let Ok(Word::Filled { sequence, length }) = Word::try_from(word) else {
             return Err(CloseReason::ForeignState);
         };
@@ -31,20 +75,36 @@ impl Receiver {
             return Err(CloseReason::BadSequence);
         }
         let length = length as usize;
-        let most = shared.agreed.mine.receive_bytes as usize;
-        if !(PIECE_HEADER_LEN..=most).contains(&length) {
+        let most = match is_inline {
+            true => INLINE_MAX,
+            false => shared.agreed.mine.receive_bytes as usize,
+        };
+        let is_aligned = !is_inline || length.is_multiple_of(PIECE_ALIGN);
+        if !(PIECE_HEADER_LEN..=most).contains(&length) || !is_aligned {
             return Err(CloseReason::BadLength);
         }
-        self.length = Some(length);
-        self.read = 0;
+        // An inline package ends where its word is.
+        (self.read, self.end_at) = match is_inline {
+            true => (INLINE_MAX - length, Some(INLINE_MAX)),
+            false => (0, Some(length)),
+        };
+        self.is_inline = is_inline;
         Ok(true)
+    }
+
+    /// The buffer that the package is in.
+    pub(super) fn package_bytes(&self) -> SharedBytes<'_> {
+        let buffer = &self.buffers[self.at];
+        match &buffer.inline {
+            Some(inline) if self.is_inline => inline.bytes.bytes(0, 1),
+            _ => buffer.bytes.bytes(0, 1),
+        }
     }
 
     /// The next piece of the package, checked; `None`: the sender has finished.
     pub(super) fn piece(&mut self) -> Result<Option<(PieceHeader, Peeked)>, CloseReason> {
-        let length = self.length.expect("a package is there");
-        let package = self.buffers[self.at].bytes.bytes(0, 1);
-        let rest = package.slice(self.read..length);
+        let end = self.end_at.expect("a package is there");
+        let rest = self.package_bytes().slice(self.read..end);
         if rest.len() < PIECE_HEADER_LEN {
             return Err(CloseReason::BadHeader);
         }
@@ -99,7 +159,7 @@ impl Receiver {
     }
 
     pub(super) fn end_package(&mut self) {
-        self.length = None;
+        self.end_at = None;
         self.package += 1;
         self.at = (self.at + 1) % self.buffers.len();
         self.counters.packages += 1;

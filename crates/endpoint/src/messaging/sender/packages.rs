@@ -1,12 +1,13 @@
 //! How messages are packed into packages, and when packages are posted.
 
-use super::{Ending, Sender, Slot};
-use crate::messaging::Closed;
-use crate::messaging::shared::End;
+use super::{Ending, SendTarget, Sender, Slot};
+use crate::messaging::shared::{End, Shared};
+use crate::messaging::{Closed, KeyedAddress};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_verbs::{Operation, Verbs, WorkRequest};
 use rackweave_wire::fabric::message::{
-    CloseReason, FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
+    CloseReason, FLAG_FINISHED, INLINE_MAX, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence,
+    Word,
 };
 use zerocopy::IntoBytes;
 
@@ -134,7 +135,7 @@ impl Sender {
         let count = self.buffers.len() as u64;
         let mut freed = false;
         for buffer in &mut self.buffers {
-            let word = shared.entry(buffer.free_entry);
+            let word = shared.entry(buffer.target.free_entry);
             if word == buffer.seen {
                 continue;
             }
@@ -197,31 +198,75 @@ impl Sender {
         }
         let slot = &mut self.slots[(package % slots) as usize];
         let shared = &self.end.shared;
-        let bytes = shared.send.segment(slot.at, slot.len as u32);
-        let tail = slot.tail.take();
-        let segments = [bytes, tail.unwrap_or(bytes)];
-        let segments = &segments[..1 + usize::from(tail.is_some())];
-        let length = segments.iter().map(|segment| segment.length).sum();
-        let to = Operation::Write {
-            address: buffer.to.address,
-            rkey: buffer.to.rkey,
-            immediate: None,
-        };
-        let mut data = WorkRequest::new(End::package_id(package), to, segments);
-        data.signaled = false;
-        let sequence = Sequence::of(package);
-        let word = shared.stage(slot.word_at, Word::Filled { sequence, length });
-        let to = shared.peer_entry(buffer.entry);
-        let tell = WorkRequest::new(End::package_id(package), to, &[word]);
         // From here on the package may arrive.
         buffer.holds = Some(package);
-        let mut requests = [data, tell];
-        if planted(Canary::MessagingEarlyWord) {
-            requests.reverse();
+        let inline = buffer.target.inline;
+        if let (Some(inline), None) = (inline, slot.tail)
+            && !planted(Canary::MessagingEarlyWord)
+            && let Some(whole) = inline_request(shared, slot, self.slot_bytes, inline, package)
+        {
+            self.end.post(verbs, &[whole])?;
+        } else {
+            let mut requests = requests(shared, slot, &buffer.target, package);
+            if planted(Canary::MessagingEarlyWord) {
+                requests.reverse();
+            }
+            self.end.post(verbs, &requests)?;
         }
-        self.end.post(verbs, &requests)?;
         self.posting += 1;
         self.counters.packages += 1;
         Ok(true)
+    }
+}
+
+/// The WRITE of a small package with its word into an inline buffer; `None` if it does not fit.
+fn inline_request(
+    shared: &Shared,
+    slot: &mut Slot,
+    slot_bytes: usize,
+    inline: KeyedAddress,
+    package: u64,
+) -> Option<WorkRequest> {
+    // What pads the package is never read.
+    let len = slot.len.next_multiple_of(PIECE_ALIGN);
+    if len > INLINE_MAX || len + size_of::<u64>() > slot_bytes {
+        return None;
+    }
+    let (sequence, length) = (Sequence::of(package), len as u32);
+    let word = u64::from(Word::Filled { sequence, length });
+    slot.bytes.bytes_mut(0, 1).write(len, &word.to_le_bytes());
+    let to = write_to(inline.at((INLINE_MAX - len) as u64));
+    let bytes = shared
+        .send
+        .segment(slot.at, length + size_of::<u64>() as u32);
+    Some(WorkRequest::new(End::package_id(package), to, &[bytes]))
+}
+
+/// The WRITEs of a package into a receive buffer, and of its word.
+fn requests(
+    shared: &Shared,
+    slot: &mut Slot,
+    target: &SendTarget,
+    package: u64,
+) -> [WorkRequest; 2] {
+    let bytes = shared.send.segment(slot.at, slot.len as u32);
+    let tail = slot.tail.take();
+    let segments = [bytes, tail.unwrap_or(bytes)];
+    let segments = &segments[..1 + usize::from(tail.is_some())];
+    let length = segments.iter().map(|segment| segment.length).sum();
+    let id = End::package_id(package);
+    let mut data = WorkRequest::new(id, write_to(target.to), segments);
+    data.signaled = false;
+    let sequence = Sequence::of(package);
+    let word = shared.stage(slot.word_at, Word::Filled { sequence, length });
+    let announce = WorkRequest::new(id, shared.peer_entry(target.entry), &[word]);
+    [data, announce]
+}
+
+fn write_to(target: KeyedAddress) -> Operation {
+    Operation::Write {
+        address: target.address,
+        rkey: target.rkey,
+        immediate: None,
     }
 }

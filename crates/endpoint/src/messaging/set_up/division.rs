@@ -2,7 +2,6 @@
 
 use super::{WORD_SPACING, WORDS_COMMON};
 use crate::messaging::config::{Agreed, MessagingConfig};
-use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
 
 /// Maximum number of packages into which a channel's part of the send buffer is divided.
 const SLOTS_MAX: u64 = 64;
@@ -58,7 +57,7 @@ pub(super) fn sizes(agreed: &Agreed, parts: &[Part]) -> [u64; 3] {
     let packages = parts.iter();
     let packages = packages.map(|part| part.slots as u64 * part.slot_bytes as u64);
     [
-        BUFFER_INFO_LEN,
+        mine.buffer_info_len(),
         u64::from(mine.receive_buffers) * u64::from(mine.receive_bytes),
         (words * WORD_SPACING) as u64 + packages.sum::<u64>(),
     ]

@@ -39,6 +39,22 @@ fn a_message_arrives_whole_whatever_its_length() {
 }
 
 #[test]
+fn a_small_package_and_its_word_are_one_write() {
+    for (word_last, len, writes) in [(true, 960, 1), (true, 961, 2), (false, 100, 2)] {
+        let storage = MessagingConfig {
+            word_last,
+            ..small()
+        };
+        let mut rig = Rig::of(&small(), &storage, 1);
+        let payload = pattern(1, len);
+        let before = rig.network.nics[COMPUTE].counters().sent_pkts;
+        assert_eq!(rig.carry(1, &payload).1, payload);
+        let sent = rig.network.nics[COMPUTE].counters().sent_pkts - before;
+        assert_eq!(sent, writes, "{len} bytes, {word_last}");
+    }
+}
+
+#[test]
 fn the_default_is_sane() {
     let mut rig = Rig::new(&MessagingConfig::default());
     let payload = pattern(1, 3 << 20);

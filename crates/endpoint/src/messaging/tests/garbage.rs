@@ -5,8 +5,8 @@ use crate::messaging::{Arrived, CloseReason, Closed, ClosedBy, MessagingConfig};
 use rackweave_base::{Duration, Rng};
 use rackweave_verbs::{Access, Operation, Region, Verbs as _, WorkRequest};
 use rackweave_wire::fabric::message::{
-    CONNECTION_ENTRY, ENTRY_LEN, FLAG_FINISHED, PULSE_ENTRY, PieceHeader, Sequence, Word,
-    own_entry, peer_entry,
+    CONNECTION_ENTRY, ENTRY_LEN, FLAG_FINISHED, INLINE_LEN, INLINE_MAX, PULSE_ENTRY, PieceHeader,
+    Sequence, Word, inline_at, own_entry, peer_entry,
 };
 use zerocopy::IntoBytes as _;
 
@@ -119,6 +119,26 @@ fn lengths_that_cannot_be() {
         let mut rig = Rig::new(&small());
         write_word(&mut rig, own_entry(0), filled(0, length));
         check(&mut rig, CloseReason::BadLength);
+    }
+}
+
+#[test]
+fn inline_words_that_cannot_be() {
+    let state = Word::Free {
+        sequence: Sequence::of(0),
+    };
+    let cases = [
+        (u64::from(state), CloseReason::ForeignState),
+        (filled(1, 64), CloseReason::BadSequence),
+        (filled(0, 0), CloseReason::BadLength),
+        (filled(0, 48), CloseReason::BadLength),
+        (filled(0, INLINE_LEN as u32), CloseReason::BadLength),
+    ];
+    for (word, reason) in cases {
+        let mut rig = Rig::new(&small());
+        let at = inline_at(0) + INLINE_MAX as u64;
+        write(&mut rig, true, at, &word.to_le_bytes());
+        check(&mut rig, reason);
     }
 }
 

@@ -61,6 +61,8 @@ fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connectio
         receive_buffers: 2,
         receive_bytes: 1024,
         keepalive: Duration::ZERO,
+        // As on any NIC, which the guide shows.
+        word_last: false,
         ..MessagingConfig::default()
     };
     let terms = NODES.map(|(node, _)| {

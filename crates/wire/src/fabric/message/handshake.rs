@@ -40,7 +40,8 @@
 //! | 32 | 1 | number of its receive buffers, 1 to 7 |
 //! | 33 | 1 | maximum channels from compute to storage node that it wants, 1 to 7 |
 //! | 34 | 1 | maximum channels from storage to compute node that it wants, 1 to 7 |
-//! | 35 | 5 | zero |
+//! | 35 | 1 | 1 if its NIC stores the last aligned word of a WRITE after the other bytes, else 0 |
+//! | 36 | 4 | zero |
 //!
 //! | keys | bytes | content |
 //! |---|---|---|
@@ -85,9 +86,9 @@ pub use refusal::{Refusal, RefusalCode, TEXT_MAX};
 /// Bytes 4 to 7 of every message.
 pub const MAGIC: [u8; 4] = *b"RWMH";
 /// The newest version that this module supports.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The oldest version that this module supports.
-pub const VERSION_OLDEST: u16 = 1;
+pub const VERSION_OLDEST: u16 = 2;
 /// Bytes of a message's header.
 pub const HEADER_LEN: usize = 12;
 /// Bytes of the longest message.

@@ -24,6 +24,13 @@
 //! A package is a sequence of pieces, each with a [`PieceHeader`] and its bytes. The word is
 //! written after the package, in a separate WRITE: a receiver must not conclude from a byte of a
 //! WRITE that the bytes before it have arrived (InfiniBand specification 1.4, o9-20).
+//!
+//! **Small packages.** A receiver's NIC may store the last aligned word of a WRITE after all of
+//! its other bytes, which the node then says in its terms. Behind the entries, its buffer info has
+//! an *inline buffer* of [`INLINE_LEN`] bytes for each receive buffer. A package of at most
+//! [`INLINE_MAX`] bytes can be written there together with its word, in one WRITE: the word is at
+//! [`INLINE_MAX`], the package ends there, and its length is a multiple of [`PIECE_ALIGN`]. It
+//! takes the place of one in the receive buffer, and its word that of one in entry 1 + j.
 
 pub mod column;
 pub mod handshake;
@@ -32,6 +39,7 @@ mod words;
 
 pub use piece::{FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, piece_span};
 pub use words::{
-    BUFFER_INFO_LEN, CONNECTION_ENTRY, CloseReason, ENTRIES, ENTRY_LEN, PULSE_ENTRY,
-    RECEIVE_BUFFERS_MAX, Sequence, UnknownWord, Word, own_entry, peer_entry,
+    BUFFER_INFO_LEN, CONNECTION_ENTRY, CloseReason, ENTRIES, ENTRY_LEN, INLINE_LEN, INLINE_MAX,
+    PULSE_ENTRY, RECEIVE_BUFFERS_MAX, Sequence, UnknownWord, Word, buffer_info_len, inline_at,
+    own_entry, peer_entry,
 };

@@ -1,13 +1,18 @@
 //! The words of a buffer info.
 
+use super::PIECE_ALIGN;
 use core::fmt;
 
 /// Entries of a buffer info.
 pub const ENTRIES: usize = 16;
 /// Bytes of an entry: a cache line, so that words with different writers do not share one.
 pub const ENTRY_LEN: u64 = 64;
-/// Bytes of a buffer info.
+/// Bytes of the entries of a buffer info.
 pub const BUFFER_INFO_LEN: u64 = ENTRIES as u64 * ENTRY_LEN;
+/// Bytes of an inline buffer.
+pub const INLINE_LEN: u64 = 1024;
+/// The largest package in an inline buffer, and the offset of its word there.
+pub const INLINE_MAX: usize = INLINE_LEN as usize - PIECE_ALIGN;
 /// Maximum receive buffers of one node.
 pub const RECEIVE_BUFFERS_MAX: u8 = 7;
 
@@ -32,6 +37,16 @@ pub const fn own_entry(buffer: u8) -> usize {
 pub const fn peer_entry(buffer: u8) -> usize {
     assert!(buffer < RECEIVE_BUFFERS_MAX, "at most 7 receive buffers");
     PULSE_ENTRY + 1 + buffer as usize
+}
+
+/// The offset in a buffer info of the inline buffer that belongs to receive buffer `buffer`.
+pub const fn inline_at(buffer: u8) -> u64 {
+    BUFFER_INFO_LEN + buffer as u64 * INLINE_LEN
+}
+
+/// Bytes of a buffer info with the inline buffers of so many receive buffers.
+pub const fn buffer_info_len(receive_buffers: u8) -> u64 {
+    inline_at(receive_buffers)
 }
 
 /// The number of a package modulo 2^24, as it is in words.

@@ -331,6 +331,7 @@ fn messages() -> Vec<Example> {
         receive_buffers: 4,
         channels_up: 1,
         channels_down: 1,
+        word_last: true,
     };
     let pair = |qpn, psn| QueuePair {
         qpn: Qpn(qpn),

@@ -93,10 +93,10 @@ fn a_refusal_of_a_version_to_come_is_understood() {
 #[test]
 fn an_offer_of_a_version_that_was_not_asked_for() {
     let mut bytes = offer(|_| {});
-    bytes[10] = 2;
+    bytes[10] = 3;
     let mut compute = dialer();
     compute.hear(START, &bytes);
-    let expected = "an Offer of version 2; this node speaks 1 to 1";
+    let expected = "an Offer of version 3; this node speaks 2 to 2";
     assert!(compute.error().to_string().ends_with(expected));
     assert_eq!(compute.refusal().code, RefusalCode::Version);
 }

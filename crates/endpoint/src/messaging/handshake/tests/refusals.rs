@@ -42,7 +42,7 @@ fn every_code_is_reached() {
     use RefusalCode as Code;
     let plenty = 1 << 20;
     let mut newer = hello(|_| {});
-    newer[10..14].copy_from_slice(&[3, 0, 2, 0]);
+    newer[10..14].copy_from_slice(&[4, 0, 3, 0]);
     let mut stray = hello(|_| {});
     stray[14] = 1;
     let mut busy = greeter();
@@ -79,7 +79,7 @@ fn every_code_is_reached() {
             greeter(),
             &newer,
             Code::Version,
-            "speaks versions 2 to 3, this node 1 to 1",
+            "speaks versions 3 to 4, this node 2 to 2",
         ),
         check(
             greeter(),
@@ -266,7 +266,7 @@ fn keys_that_cannot_be_are_refused_by_both() {
     storage(|keys| keys.queue_pairs[0].qpn = Qpn(1), "a queue pair is 1");
     storage(
         |keys| keys.buffer_info.address = u64::MAX - 1023,
-        "its buffer info, 1024 bytes",
+        "its buffer info, 4096 bytes",
     );
     storage(
         |keys| keys.receive.address = u64::MAX - 63,

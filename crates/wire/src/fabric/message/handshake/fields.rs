@@ -40,6 +40,8 @@ pub struct Terms {
     pub channels_up: u8,
     /// Maximum channels from storage to compute node that it wants.
     pub channels_down: u8,
+    /// Whether its NIC stores the last aligned word of a WRITE after the other bytes.
+    pub word_last: bool,
 }
 
 /// One end of a queue pair, as the other end must know it.
@@ -92,7 +94,8 @@ pub(super) struct TermsBytes {
     receive_buffers: u8,
     channels_up: u8,
     channels_down: u8,
-    zero: [u8; 5],
+    word_last: u8,
+    zero: [u8; 4],
 }
 
 /// The part of the keys with a fixed length.
@@ -205,13 +208,14 @@ impl Terms {
             receive_buffers: self.receive_buffers,
             channels_up: self.channels_up,
             channels_down: self.channels_down,
-            zero: [0; 5],
+            word_last: self.word_last.into(),
+            zero: [0; 4],
         };
         bytes.extend_from_slice(layout.as_bytes());
     }
 
     pub(super) fn parse(kind: Kind, bytes: &TermsBytes) -> Result<Self, MessageError> {
-        if bytes.zero != [0; 5] {
+        if bytes.zero != [0; 4] || bytes.word_last > 1 {
             return Err(MessageError::Reserved { kind });
         }
         let terms = Self {
@@ -224,6 +228,7 @@ impl Terms {
             receive_buffers: bytes.receive_buffers,
             channels_up: bytes.channels_up,
             channels_down: bytes.channels_down,
+            word_last: bytes.word_last == 1,
         };
         terms.check()?;
         Ok(terms)

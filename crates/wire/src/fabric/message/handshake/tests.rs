@@ -16,6 +16,7 @@ fn terms() -> Terms {
         receive_buffers: 2,
         channels_up: 3,
         channels_down: 4,
+        word_last: true,
     }
 }
 
@@ -44,7 +45,7 @@ const TERMS: [u8; 40] = [
     10, 77, 0, 3, // IP address
     2, 0, 0, 0, 0, 3, // Ethernet address
     0, 0x10, // MTU
-    2, 3, 4, 0, 0, 0, 0, 0,
+    2, 3, 4, 1, 0, 0, 0, 0,
 ];
 
 const KEYS: [u8; 48] = [
@@ -65,14 +66,14 @@ fn golden() -> [(Message, Vec<u8>); 5] {
         refusal,
     };
     let hello = Message::Hello {
-        oldest: 1,
-        newest: 1,
+        oldest: 2,
+        newest: 2,
         terms: terms(),
     };
     let bytes = |header: [u8; 12], rest: &[&[u8]]| [&header[..], &rest.concat()].concat();
-    let header = |length, kind| [length, 0, 0, 0, b'R', b'W', b'M', b'H', kind, 0, 1, 0];
+    let header = |length, kind| [length, 0, 0, 0, b'R', b'W', b'M', b'H', kind, 0, 2, 0];
     [
-        (hello, bytes(header(52, 1), &[&[1, 0, 0, 0], &TERMS])),
+        (hello, bytes(header(52, 1), &[&[2, 0, 0, 0], &TERMS])),
         (Message::Offer(terms()), bytes(header(48, 2), &[&TERMS])),
         (Message::Open(keys()), bytes(header(56, 3), &[&KEYS])),
         (Message::Accept(keys()), bytes(header(56, 4), &[&KEYS])),
@@ -205,7 +206,8 @@ fn every_field_is_checked() {
         RefusalCode::Address,
         "00:00:00:00:00:00 cannot be",
     );
-    for at in 35..40 {
+    check(35, &[2], RefusalCode::Malformed, "must be zero");
+    for at in 36..40 {
         check(at, &[1], RefusalCode::Malformed, "must be zero");
     }
 
@@ -273,24 +275,25 @@ fn versions_are_told_apart() {
         bytes[12..14].copy_from_slice(&oldest.to_le_bytes());
         bytes
     };
-    let (oldest, newest) = (2, 7);
-    let error = MessageError::NoCommonVersion { oldest, newest };
-    assert_eq!(error.code(), RefusalCode::Version);
-    assert_eq!(Message::take(&hello(2, 7)), Err(error));
+    for (oldest, newest) in [(1, 1), (3, 7)] {
+        let error = MessageError::NoCommonVersion { oldest, newest };
+        assert_eq!(error.code(), RefusalCode::Version);
+        assert_eq!(Message::take(&hello(oldest, newest)), Err(error));
+    }
     for (oldest, newest) in [(0, 1), (0, 0), (2, 1)] {
         let error = Message::take(&hello(oldest, newest)).unwrap_err();
         assert_eq!(error.code(), RefusalCode::Malformed, "{error}");
     }
     // A newer node that also supports this version may send more.
-    let mut newer = hello(1, 2);
+    let mut newer = hello(2, 3);
     newer.extend_from_slice(&[9; 11]);
     newer[0] += 11;
     let (taken, len) = Message::take(&newer).unwrap().unwrap();
     assert_eq!(len, newer.len());
     let terms = terms();
     let expected = Message::Hello {
-        oldest: 1,
-        newest: 2,
+        oldest: 2,
+        newest: 3,
         terms,
     };
     assert_eq!(taken, expected);
@@ -300,7 +303,7 @@ fn versions_are_told_apart() {
         Message::Open(keys()),
         Message::Accept(keys()),
     ] {
-        for found in [0, 2, u16::MAX] {
+        for found in [0, 1, 3, u16::MAX] {
             let error = Message::take(&with(&message, 10, &found.to_le_bytes()));
             let kind = message.kind();
             assert_eq!(error, Err(MessageError::Version { kind, found }));
@@ -352,8 +355,9 @@ fn codes_and_numbers_belong_together() {
 
 fn any_terms() -> impl Strategy<Value = Terms> {
     let shape = (1u8..=7, 1u8..=7, 1u8..=7, 16u32..=1 << 24, 8u32..=12);
-    let host = (1u32..0xe000_0000, 1u64..1 << 40);
-    (any::<u64>(), 1u64.., shape, host).prop_map(|(fabric, message_max, shape, (ip, mac))| {
+    let host = (1u32..0xe000_0000, 1u64..1 << 40, any::<bool>());
+    (any::<u64>(), 1u64.., shape, host).prop_map(|(fabric, message_max, shape, host)| {
+        let (ip, mac, word_last) = host;
         let (receive_buffers, channels_up, channels_down, lines, mtu) = shape;
         let [_, _, _, mac @ .., last] = mac.to_be_bytes();
         let [a, b, c, d] = mac;
@@ -367,6 +371,7 @@ fn any_terms() -> impl Strategy<Value = Terms> {
             receive_buffers,
             channels_up,
             channels_down,
+            word_last,
         }
     })
 }
@@ -393,7 +398,7 @@ fn any_keys() -> impl Strategy<Value = Keys> {
 fn any_message() -> impl Strategy<Value = Message> {
     let refuse = (any::<u16>(), ".{0,80}", 1u16.., any::<u16>());
     prop_oneof![
-        (any_terms(), 1u16..).prop_map(|(terms, newest)| Message::Hello {
+        (any_terms(), 2u16..).prop_map(|(terms, newest)| Message::Hello {
             oldest: 1,
             newest,
             terms
