@@ -11,12 +11,12 @@ use rackweave_verbs::{
     ReceiveSide, Region, SendSide, Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::message::{
-    ENTRY_LEN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, buffer_info_len, own_entry,
-    peer_entry, piece_span,
+    BUFFER_INFO_LEN, ENTRY_LEN, INLINE_MAX, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence,
+    Word, buffer_info_len, inline_at, own_entry, peer_entry, piece_span,
 };
 use zerocopy::IntoBytes as _;
 
-/// Bytes of its buffer info, and maximum bytes of a WRITE.
+/// Maximum bytes of a WRITE.
 const PAGE: usize = 4096;
 
 /// One of the channels on which it sends.
@@ -50,6 +50,8 @@ pub struct Hostile {
     pub agreed: Agreed,
     /// What it has written into the victim's receive buffers.
     pub mirror: Vec<u8>,
+    /// What it has written into the victim's buffer info.
+    mirror_info: Vec<u8>,
     pub channels: Vec<Outgoing>,
     /// WRITEs that it has posted.
     written: u64,
@@ -68,8 +70,9 @@ impl Hostile {
         let mine = &agreed.mine;
         let receive_bytes = usize::from(mine.receive_buffers) * mine.receive_bytes as usize;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        let [buffer_info, receive, source] =
-            [PAGE, receive_bytes, PAGE].map(|len| fixture::region(nic, &memory, pd, len, access));
+        let info_bytes = buffer_info_len(mine.receive_buffers) as usize;
+        let [buffer_info, receive, source] = [info_bytes, receive_bytes, PAGE]
+            .map(|len| fixture::region(nic, &memory, pd, len, access));
         let channels = usize::from(agreed.channels_up + agreed.channels_down);
         let queue_pairs = (0..channels).map(|at| {
             let capabilities = QpCapabilities::default();
@@ -98,6 +101,7 @@ impl Hostile {
             },
             agreed: *agreed,
             mirror: vec![0; mirror],
+            mirror_info: vec![0; buffer_info_len(theirs.receive_buffers) as usize],
             channels: vec![Outgoing::default(); usize::from(agreed.outgoing())],
             written: 0,
             frees: 0,
@@ -188,13 +192,42 @@ impl Hostile {
 
     /// Writes arbitrary bytes into the buffer info, up to its end.
     pub fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
-        let len = buffer_info_len(self.agreed.theirs.receive_buffers) as usize;
+        let len = self.info_bytes() as usize;
         let offset = offset % len;
         let bytes = &bytes[..bytes.len().min(len - offset)];
-        let to = self.victim.buffer_info.at(offset as u64);
         // A WRITE may touch one word more than it has bytes for.
         self.frees += bytes.len() as u64 / 8 + 2;
-        self.write_at(network, to, bytes);
+        self.write_mirrored(network, offset, bytes);
+    }
+
+    fn write_mirrored(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
+        let to = self.victim.buffer_info.at(offset as u64);
+        if self.write_at(network, to, bytes) {
+            self.mirror_info[offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Where a package starts in the inline buffer that belongs to a receive buffer, if the word
+    /// there names it.
+    pub fn inline_start(&self, buffer: usize, package: u64) -> Option<usize> {
+        let at = inline_at(buffer as u8) as usize + INLINE_MAX;
+        let word = self.mirror_info[at..].first_chunk()?;
+        match Word::try_from(u64::from_le_bytes(*word)) {
+            Ok(Word::Filled { sequence, length }) if sequence == Sequence::of(package) => {
+                INLINE_MAX.checked_sub(length as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where a package may be that the victim has accepted for a buffer: in the receive buffer, or
+    /// from a byte of the inline buffer on.
+    pub fn places(&self, buffer: usize, start: Option<usize>) -> impl Iterator<Item = &[u8]> {
+        let size = self.receive_bytes();
+        let in_buffer = &self.mirror[buffer * size..][..size];
+        let inline = &self.mirror_info[inline_at(buffer as u8) as usize..][..INLINE_MAX];
+        let inline = start.map(|start| &inline[start..]);
+        [Some(in_buffer), inline].into_iter().flatten()
     }
 
     pub fn write_word(&mut self, network: &mut Network, entry: usize, word: u64) {
@@ -222,6 +255,15 @@ impl Hostile {
         (channel..buffers).step_by(self.channels.len()).count() as u64
     }
 
+    /// Bytes of the victim's buffer info.
+    pub fn info_bytes(&self) -> u64 {
+        let theirs = &self.agreed.theirs;
+        match theirs.word_last {
+            true => buffer_info_len(theirs.receive_buffers),
+            false => BUFFER_INFO_LEN,
+        }
+    }
+
     pub fn receive_bytes(&self) -> usize {
         self.agreed.theirs.receive_bytes as usize
     }
@@ -237,8 +279,11 @@ impl Hostile {
 
     /// What the victim has written into an entry of its buffer info.
     fn reported(&self, entry: usize) -> u64 {
-        let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
-        u64::from_le(word.load(Ordering::Acquire))
+        self.word(entry * ENTRY_LEN as usize)
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le(self.buffer_info.block.word(at).load(Ordering::Acquire))
     }
 
     /// The next piece of a message, of which `total` bytes are new if none has begun.
@@ -279,6 +324,27 @@ impl Hostile {
         package
     }
 
+    /// Writes a package together with its word into an inline buffer. False: it is too long, or
+    /// the victim takes none there.
+    pub fn send_inline(&mut self, network: &mut Network, channel: usize, package: &[u8]) -> bool {
+        let len = package.len().next_multiple_of(PIECE_ALIGN);
+        if len > INLINE_MAX || !self.agreed.theirs.word_last {
+            return false;
+        }
+        let number = self.channels[channel].package;
+        let at = inline_at(self.buffer_of(channel, number) as u8) as usize + INLINE_MAX - len;
+        let word = Word::Filled {
+            sequence: Sequence::of(number),
+            length: len as u32,
+        };
+        let mut bytes = package.to_vec();
+        bytes.resize(len, 0);
+        bytes.extend(u64::from(word).to_le_bytes());
+        self.write_mirrored(network, at, &bytes);
+        self.channels[channel].package += 1;
+        true
+    }
+
     /// Writes a package and the word that announces it.
     pub fn send(&mut self, network: &mut Network, channel: usize, package: &[u8]) {
         let number = self.channels[channel].package;
@@ -295,13 +361,19 @@ impl Hostile {
     /// Marks a buffer that holds a package, if one does, as free for the victim's sender.
     pub fn free(&mut self, network: &mut Network, buffer: u8) {
         let buffer = buffer % self.agreed.mine.receive_buffers;
-        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(self.reported(own_entry(buffer)))
-        {
+        let inline = inline_at(buffer) as usize + INLINE_MAX;
+        let words = [own_entry(buffer) * ENTRY_LEN as usize, inline];
+        let filled = words.map(|at| match Word::try_from(self.word(at)) {
+            Ok(Word::Filled { sequence, .. }) => Some(sequence.get()),
+            _ => None,
+        });
+        // The later one of both.
+        if let Some(sequence) = filled.into_iter().max().flatten() {
             let (channels, buffers) = (self.agreed.incoming(), self.agreed.mine.receive_buffers);
             let of_channel = (buffer % channels..buffers)
                 .step_by(channels.into())
                 .count();
-            let sequence = Sequence::of(u64::from(sequence.get()) + of_channel as u64);
+            let sequence = Sequence::of(u64::from(sequence) + of_channel as u64);
             self.write_word(network, peer_entry(buffer), Word::Free { sequence }.into());
         }
     }

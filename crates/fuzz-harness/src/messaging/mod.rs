@@ -150,7 +150,10 @@ impl Story {
             let package = self
                 .hostile
                 .package(channel, &lengths[..1 + usize::from(value & 3)]);
-            self.hostile.send(&mut self.network, channel, &package);
+            let (network, hostile) = (&mut self.network, &mut self.hostile);
+            if value & 4 == 0 || !hostile.send_inline(network, channel, &package) {
+                hostile.send(network, channel, &package);
+            }
         }
         Some(())
     }
@@ -276,7 +279,7 @@ impl Story {
         match number & 7 {
             0 => mine.receive.at(receive - 63 + offset),
             1 => mine.receive.at(before),
-            2 => mine.buffer_info.at(961 + offset),
+            2 => mine.buffer_info.at(self.hostile.info_bytes() - 63 + offset),
             3 => mine.buffer_info.at(before),
             4 => beside.receive.at(offset % 512),
             5 => with(beside.buffer_info, mine.receive.rkey),

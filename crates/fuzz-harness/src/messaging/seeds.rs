@@ -31,6 +31,9 @@ const THREE: u8 = 2;
 const COPIES: u8 = 2 | 32;
 const CHANNELS: u8 = 2 | 4;
 const SEVEN: u8 = 3;
+/// Two and three with inline buffers.
+const INLINE: u8 = 1 | 64;
+const INLINE_COPIES: u8 = 2 | 32 | 64;
 
 /// Takes what has arrived, and reports free buffers.
 const TAKE: [u8; 2] = [DRAIN, POLL];
@@ -53,6 +56,8 @@ fn story(setup: u8, steps: &[&[u8]]) -> Vec<u8> {
 
 const SHORT: [u8; 3] = [of(SOUND, 3), 90, 0];
 const LONG: [u8; 3] = [SOUND, 0x88, 0x13];
+/// As `SHORT`, in one WRITE with its word if the setup allows.
+const SMALL: [u8; 3] = [of(SOUND, 7), 90, 0];
 /// Only its opcode is altered, and it does not wait for a buffer.
 const EARLY: [u8; 5] = [ALTERED, 0, 77, 0, DRAIN];
 
@@ -75,6 +80,12 @@ fn sound() -> Vec<Vec<u8>> {
         story(TWO, &[&sends, &[SELDOM, 0], &frees, &frees]),
         story(TWO, &[&beside, &SHORT, &beside, &TAKE, &beside]),
         story(TWO, &[&pass, &SHORT, &pass, &TAKE]),
+        story(
+            INLINE,
+            &[&SMALL, &TAKE, &SHORT, &TAKE, &SMALL, &SMALL, &TAKE],
+        ),
+        story(INLINE_COPIES, &[&LONG, &SMALL, &TAKE, &LONG, &TAKE, &SMALL]),
+        story(INLINE, &[&SMALL, &piecewise, &sends, &frees, &piecewise]),
     ]
 }
 
@@ -103,6 +114,13 @@ fn words() -> Vec<Vec<u8>> {
     for (value, near) in [(0, 0), (0, 1), (0, 0xff), (2, 0), (2, 2), (3, 0)] {
         let word = [of(WORD, value), near, 96, 0];
         stories.push(story(TWO, &[&SHORT, &word, &TAKE, &TAKE]));
+    }
+    // Words of the inline buffer of buffer 0: of a package that is not there, and of another state.
+    for word in [[1, 0, 0, 0, 96], [1, 0, 0, 0, 33], [2, 0, 0, 0, 0]] {
+        let at = 1024 + 992_u16;
+        let [low, high] = at.to_le_bytes();
+        let written = [&[INFO, low, high, 5][..], &word].concat();
+        stories.push(story(INLINE, &[&written, &TAKE, &SMALL, &TAKE]));
     }
     for entry in [0, 1, 8, 9, 15] {
         let word = [of(ENTRY, entry), 2, 1, 0, 0, 0, 0, 0, 0];

@@ -6,7 +6,7 @@ use rackweave_base::Duration;
 use rackweave_endpoint::messaging::{
     Arrived, CloseReason, Closed, ClosedBy, Connection, MessagingConfig, Piece, SendError,
 };
-use rackweave_wire::fabric::message::{PIECE_HEADER_LEN, PieceHeader, piece_span};
+use rackweave_wire::fabric::message::{PieceHeader, piece_span};
 use zerocopy::FromBytes as _;
 
 /// Bytes by which a vector's capacity may exceed what has arrived: 1 MiB ahead, doubled.
@@ -22,7 +22,7 @@ const LIES: [CloseReason; 5] = [
 ];
 
 /// The configuration of the nodes: bits 0 and 1 the receive buffers, bit 2 two channels each way,
-/// bit 3 short messages only, bit 4 no keepalive.
+/// bit 3 short messages only, bit 4 no keepalive, bit 6 small packages with their words.
 pub fn config(setup: u8) -> MessagingConfig {
     let receive_buffers = [1, 2, 3, 7][usize::from(setup & 3)];
     let channels = 1 + u8::from(setup & 4 != 0 && receive_buffers > 1);
@@ -35,6 +35,7 @@ pub fn config(setup: u8) -> MessagingConfig {
         keepalive: Duration::from_millis(u64::from(setup & 16 == 0)),
         timeout: Duration::from_micros(200),
         retries: 3,
+        word_last: setup & 64 != 0,
         ..MessagingConfig::default()
     }
 }
@@ -42,6 +43,9 @@ pub fn config(setup: u8) -> MessagingConfig {
 /// What a receiver has taken, as the harness tracks it.
 #[derive(Default)]
 struct Reading {
+    /// The package last looked at, and where it may have started in an inline buffer then.
+    package: Option<u64>,
+    inline_start: Option<usize>,
     /// How many bytes of the package are released.
     read: usize,
     /// Messages taken.
@@ -101,7 +105,12 @@ impl Victim {
             Ok(Arrived::Piece(piece)) => {
                 assert_eq!(reading.ended, None, "a piece after the end");
                 let buffer = hostile.buffer_of(channel, package);
-                reading.check(&piece, hostile, buffer);
+                if reading.package != Some(package) {
+                    reading.package = Some(package);
+                    reading.inline_start = hostile.inline_start(buffer, package);
+                }
+                let places = hostile.places(buffer, reading.inline_start);
+                reading.check(&piece, places, hostile.agreed.message_max);
             }
             Ok(Arrived::Empty) => assert_eq!(reading.ended, None, "it ended before"),
             Ok(Arrived::Finished) => assert_eq!(reading.begun, None, "within a message"),
@@ -265,22 +274,32 @@ impl Victim {
 
 impl Reading {
     /// Checks that a piece is what the peer has written there, as far as it is known.
-    fn check(&mut self, piece: &Piece<'_>, hostile: &Hostile, buffer: usize) {
-        let at = buffer * hostile.receive_bytes() + self.read;
-        let (header, rest) = PieceHeader::read_from_prefix(&hostile.mirror[at..])
-            .expect("a header lies within the buffers");
-        let length = piece.bytes.len();
-        let end = self.read + PIECE_HEADER_LEN + length;
-        assert!(end <= hostile.receive_bytes(), "beyond its receive buffer");
-        assert_eq!(piece.bytes.to_vec(), rest[..length]);
-        assert_eq!(header.length.get() as usize, length);
+    fn check<'a>(
+        &mut self,
+        piece: &Piece<'_>,
+        mut places: impl Iterator<Item = &'a [u8]>,
+        message_max: u64,
+    ) {
+        let (length, bytes) = (piece.bytes.len(), piece.bytes.to_vec());
         let (opcode, total, offset) = (piece.opcode, piece.total, piece.offset);
-        let said = (header.opcode.get(), header.total.get(), header.offset.get());
-        assert_eq!((opcode, total, offset), said);
+        let is_written = places.any(|package| {
+            let piece = package.get(self.read..).unwrap_or_default();
+            let Ok((header, rest)) = PieceHeader::read_from_prefix(piece) else {
+                return false;
+            };
+            let said = (header.opcode.get(), header.total.get(), header.offset.get());
+            header.length.get() as usize == length
+                && rest.get(..length) == Some(&bytes[..])
+                && said == (opcode, total, offset)
+        });
+        assert!(
+            is_written,
+            "a piece of {length} bytes that nobody has written"
+        );
         let expected = self.begun.unwrap_or((opcode, total, 0));
         assert_eq!((opcode, total, offset), expected, "it changes its mind");
         assert_eq!(piece.message, self.number, "messages come in order");
-        assert!(total <= hostile.agreed.message_max);
+        assert!(total <= message_max);
         assert!(offset + length as u64 <= total);
         self.begun = Some((opcode, total, offset));
         self.peeked = Some((length, piece.is_last()));
