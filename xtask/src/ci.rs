@@ -44,8 +44,8 @@ const STEPS: [Step; 19] = [
         name: "test",
         about: "every test, fuzz corpora included",
         run: || {
-            // Tests of racks of processes wait more than they compute: two at a time keep two cores
-            // busy for a fifth of the time.
+            // Tests of racks of processes wait more than they compute: two at a time use a fifth of
+            // one core.
             let mut test = cargo(&["test", "--workspace"]);
             process::run(test.env("RUST_TEST_THREADS", "4"))
         },

@@ -1,6 +1,5 @@
 //! The first message of each side, and the rules by which the server checks the hello.
 
-use crate::json::parse_json;
 use crate::{ControlError, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,7 +62,7 @@ impl Hello {
     /// [`ControlError::NotOurProtocol`] without the magic, [`ControlError::Version`] without a
     /// common version, [`ControlError::Malformed`] if the rest is not valid in this version.
     pub fn parse(body: &[u8], peer: &str) -> Result<(Hello, u16), ControlError> {
-        let head = parse_json::<HelloHead>(body)
+        let head = serde_json::from_slice::<HelloHead>(body)
             .ok()
             .filter(|head| head.magic == MAGIC)
             .ok_or_else(|| ControlError::NotOurProtocol {
@@ -79,7 +78,7 @@ impl Hello {
                 max: head.version_max,
             });
         }
-        let hello = parse_json(body).map_err(|error| ControlError::Malformed {
+        let hello = serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
             peer: peer.to_string(),
             detail: one_line(&format!("its hello: {error}")),
         })?;
@@ -96,7 +95,7 @@ impl Reply {
     /// support, [`ControlError::NotOurProtocol`] if it is not an answer.
     pub fn parse(body: &[u8], peer: &str) -> Result<(u16, Value), ControlError> {
         let peer = peer.to_string();
-        match parse_json(body) {
+        match serde_json::from_slice(body) {
             Ok(Reply::Welcome { version, body })
                 if (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version) =>
             {

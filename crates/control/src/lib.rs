@@ -61,7 +61,6 @@ mod connection;
 mod error;
 mod hello;
 mod identity;
-mod json;
 mod key_files;
 pub mod keys;
 mod listener;
@@ -72,7 +71,6 @@ pub use connection::{Closer, Connection, Introduction, MESSAGE_GRACE, SEND_LIMIT
 pub use error::{ControlError, KeyError};
 pub use hello::Hello;
 pub use identity::{Credential, Identity, Security, dns_name};
-pub use json::parse_json;
 pub use listener::{HALF_OPEN_MAX, Incoming, Listener, Pending};
 pub use message::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
 

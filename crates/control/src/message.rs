@@ -2,7 +2,6 @@
 
 use crate::ControlError;
 use crate::hello::one_line;
-use crate::json::parse_json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -50,7 +49,7 @@ pub fn encode<T: Serialize>(value: &T, limit: usize, peer: &str) -> Result<Vec<u
 /// # Errors
 /// [`ControlError::Malformed`] if it is not a `T`.
 pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T, ControlError> {
-    parse_json(body).map_err(|error| ControlError::Malformed {
+    serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
         peer: peer.to_string(),
         // The text quotes the received data.
         detail: one_line(&error.to_string()),

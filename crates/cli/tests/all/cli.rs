@@ -180,6 +180,18 @@ fn a_capture_that_cannot_be_written_is_told() {
     }
 }
 
+#[cfg(not(debug_assertions))]
+#[test]
+fn a_release_build_has_no_planted_bugs() {
+    for name in ["list", "flows-early-head"] {
+        refused(
+            &["chaos", "--canary", name],
+            "a release build has no planted bugs",
+        );
+    }
+}
+
+#[cfg(debug_assertions)]
 #[test]
 fn planted_bugs_are_listed_with_their_systems() {
     let output = run(&["chaos", "--canary", "list"]);

@@ -223,7 +223,7 @@ pub struct NodeTerms {
 impl NodeTerms {
     /// Bytes of the node's buffer info. A node that gets no small packages in one WRITE may have no
     /// inline buffers.
-    pub(super) fn buffer_info_len(&self) -> u64 {
+    pub fn buffer_info_len(&self) -> u64 {
         match self.word_last {
             true => buffer_info_len(self.receive_buffers),
             false => BUFFER_INFO_LEN,

@@ -11,8 +11,8 @@ use rackweave_verbs::{
     ReceiveSide, Region, SendSide, Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::message::{
-    BUFFER_INFO_LEN, ENTRY_LEN, INLINE_MAX, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence,
-    Word, buffer_info_len, inline_at, own_entry, peer_entry, piece_span,
+    ENTRY_LEN, INLINE_MAX, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
+    buffer_info_len, inline_at, own_entry, peer_entry, piece_span,
 };
 use zerocopy::IntoBytes as _;
 
@@ -192,7 +192,7 @@ impl Hostile {
 
     /// Writes arbitrary bytes into the buffer info, up to its end.
     pub fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
-        let len = self.info_bytes() as usize;
+        let len = self.agreed.theirs.buffer_info_len() as usize;
         let offset = offset % len;
         let bytes = &bytes[..bytes.len().min(len - offset)];
         // A WRITE may touch one word more than it has bytes for.
@@ -253,15 +253,6 @@ impl Hostile {
     pub fn count(&self, channel: usize) -> u64 {
         let buffers = usize::from(self.agreed.theirs.receive_buffers);
         (channel..buffers).step_by(self.channels.len()).count() as u64
-    }
-
-    /// Bytes of the victim's buffer info.
-    pub fn info_bytes(&self) -> u64 {
-        let theirs = &self.agreed.theirs;
-        match theirs.word_last {
-            true => buffer_info_len(theirs.receive_buffers),
-            false => BUFFER_INFO_LEN,
-        }
     }
 
     pub fn receive_bytes(&self) -> usize {

@@ -279,7 +279,9 @@ impl Story {
         match number & 7 {
             0 => mine.receive.at(receive - 63 + offset),
             1 => mine.receive.at(before),
-            2 => mine.buffer_info.at(self.hostile.info_bytes() - 63 + offset),
+            2 => mine
+                .buffer_info
+                .at(self.hostile.agreed.theirs.buffer_info_len() - 63 + offset),
             3 => mine.buffer_info.at(before),
             4 => beside.receive.at(offset % 512),
             5 => with(beside.buffer_info, mine.receive.rkey),

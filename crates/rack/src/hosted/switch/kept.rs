@@ -11,7 +11,6 @@ use crate::hosted::elector::{Elector, ElectorError, Part};
 use crate::hosted::messages::NodeHello;
 use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
-use rackweave_control::parse_json;
 use rackweave_controller::index::IndexPlan;
 use rackweave_controller::{Controller, FabricState, ServiceState};
 use serde::de::DeserializeOwned;
@@ -186,7 +185,7 @@ impl StoredState {
 }
 
 fn part<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    parse_json(line.as_bytes()).map_err(|error| format!("it makes no sense: {error}"))
+    serde_json::from_str(line).map_err(|error| format!("it makes no sense: {error}"))
 }
 
 impl SwitchCore {
