@@ -3,7 +3,7 @@
 use crate::SeedReport;
 use core::cell::{Cell, RefCell};
 use core::fmt;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_rack::testing::Faults;
 use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::Step;
@@ -105,7 +105,18 @@ pub(crate) trait Campaign {
 
 /// Builds the rack of a plan.
 pub(crate) fn rack_of(config: &RackConfig) -> Result<SimulatedRack, String> {
-    SimulatedRack::new(config).map_err(|error| format!("no rack: {error}"))
+    let rack = SimulatedRack::new(config);
+    Ok(cutting_through(
+        rack.map_err(|error| format!("no rack: {error}"))?,
+    ))
+}
+
+/// The rack, in which a share of the requests from node to node is executed without packets: none
+/// in half of the runs.
+pub(crate) fn cutting_through(mut rack: SimulatedRack) -> SimulatedRack {
+    let mut rng = Rng::new(rack.config().seed).fork("cut through");
+    rack.set_cut_through(*rng.pick(&[0.0, 0.0, 0.5, 1.0]));
+    rack
 }
 
 /// Schedules the disturbances of a plan at their times; their indexes are the tokens.

@@ -45,6 +45,12 @@ pub struct NicConfig {
     pub datagram_queue_max: u32,
     /// Maximum payload bytes of a datagram, up to 4096: what the path carries in one packet.
     pub datagram_max: u32,
+    /// The addresses of the NICs that may be reached by cut-through (see [`Nic::cut_through`]);
+    /// their positions are their numbers. They and this NIC use one
+    /// [`Memory`](rackweave_base::Memory).
+    ///
+    /// [`Nic::cut_through`]: crate::Nic::cut_through
+    pub cut_through_peers: Vec<Option<Ipv4Addr>>,
 }
 
 impl NicConfig {
@@ -66,6 +72,7 @@ impl NicConfig {
             datagram_ports_max: 16,
             datagram_queue_max: 512,
             datagram_max: datagram::CARRIED_MAX as u32,
+            cut_through_peers: Vec::new(),
         }
     }
 

@@ -31,6 +31,12 @@ counters! {
     rdma_tx_bytes,
     /// Bytes of the packets received, dropped ones included.
     rdma_rx_bytes,
+    /// Requests that were executed at the peer by cut-through, without packets.
+    cut_through_requests,
+    /// Bytes that were copied from this node by cut-through, whichever end requested it.
+    cut_through_tx_bytes,
+    /// Bytes that were copied to this node by cut-through.
+    cut_through_rx_bytes,
     /// SEND requests executed.
     rdma_recvs,
     /// SEND requests completed.

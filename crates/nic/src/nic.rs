@@ -202,6 +202,7 @@ impl Nic {
             match qp.poll_bulk(core, now, out) {
                 Emission::Packet => return,
                 Emission::Idle => {}
+                Emission::Waits => core.egress.wake(EgressQueue::Bulk, index),
                 Emission::Stalled => {
                     core.egress.wake(EgressQueue::Bulk, index);
                     self.stalled_until = Some(now + STALL_WAIT);

@@ -65,6 +65,8 @@ pub(crate) struct Core {
     /// Whether the caller that takes the packets copies the bytes of READ responses.
     pub(crate) reads_deferred: bool,
     pub(crate) cables: Cables,
+    /// Whether requests may cut through.
+    pub(crate) cuts_through: bool,
 }
 
 impl Core {
@@ -83,6 +85,7 @@ impl Core {
             identification: 0,
             reads_deferred: false,
             cables: Cables::default(),
+            cuts_through: false,
         }
     }
 

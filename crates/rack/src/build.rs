@@ -1,10 +1,11 @@
-//! Parts shared by embedded and simulated racks: addresses, NICs, the switch, the controller.
+//! Parts shared by embedded and simulated racks: NICs, the switch, the controller.
 
+use crate::address::Address;
 use crate::config::choices;
 pub(crate) use crate::config::choices::Kind;
 use crate::config::{BudgetName, ConfigError, RackConfig, index_config};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, KeyRng, MacAddr, Memory, NodeId, PortId, Rng};
+use rackweave_base::{Duration, KeyRng, Memory, NodeId, PortId, Rng};
 use rackweave_controller::topology::NodePlacement;
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress, Topology};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
@@ -15,7 +16,6 @@ use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
 use rackweave_verbs::Mtu;
-use std::net::Ipv4Addr;
 
 /// Why a rack could not be built, or does not have a node.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -73,61 +73,6 @@ impl RackError {
     }
 }
 
-/// The addresses of the parts of a rack.
-#[derive(Clone, Copy, Debug)]
-pub struct Address;
-
-impl Address {
-    /// The address of switch 0.
-    pub const SWITCH: SwitchAddress = SwitchAddress {
-        mac: MacAddr([0x02, 0, 0, 0, 0xff, 0]),
-        ip: Ipv4Addr::new(10, 77, 255, 254),
-    };
-
-    /// The address of a switch: the last byte of the MAC address is its number, and the last byte
-    /// of the IP address is 254 minus its number. Switch 0 is [`Address::SWITCH`].
-    pub fn of_switch(at: usize) -> SwitchAddress {
-        let mut address = Self::SWITCH;
-        let [.., last] = &mut address.mac.0;
-        // A topology has fewer switches than `u8` has values.
-        let number = at as u8;
-        *last = number;
-        let [a, b, c, d] = address.ip.octets();
-        address.ip = Ipv4Addr::new(a, b, c, d.wrapping_sub(number));
-        address
-    }
-
-    /// The address of a node: its MAC and IP address end in its number plus one; its port is its
-    /// number, which holds in a rack with one switch.
-    pub fn of_node(node: NodeId) -> NodeAddress {
-        let [high, low] = (node.0 + 1).to_be_bytes();
-        NodeAddress {
-            mac: MacAddr([0x02, 0, 0, 0, high, low]),
-            ip: Ipv4Addr::new(10, 77, high, low),
-            port: PortId(node.0),
-        }
-    }
-
-    /// The address of a foreign host, by its position in the configuration: its ports follow those
-    /// of the nodes.
-    #[cfg(feature = "hosted")]
-    pub(crate) fn of_host(config: &RackConfig, at: usize) -> (NodeId, NodeAddress) {
-        let (host, number) = (&config.host[at], (config.node.len() + at) as u16);
-        let address = NodeAddress {
-            mac: host.mac,
-            ip: host.ip,
-            port: PortId(number),
-        };
-        (NodeId(number), address)
-    }
-
-    /// The addresses of all nodes.
-    pub fn of_nodes(config: &RackConfig) -> Vec<(NodeId, NodeAddress)> {
-        let ids = (0..config.node.len()).map(|at| NodeId(at as u16));
-        ids.map(|node| (node, Self::of_node(node))).collect()
-    }
-}
-
 /// The parts of a rack in one process, not yet connected.
 pub(crate) struct Parts {
     pub memory: Memory,
@@ -174,6 +119,10 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicCo
         check: choices::icrc(config, kind).value,
         train_max: choices::train_max(config, kind).value,
         datagram_max: config.nic.mtu,
+        cut_through_peers: match kind {
+            Kind::Hosted => Vec::new(),
+            Kind::Embedded | Kind::Simulated => Address::of_others(config, node),
+        },
         congestion: (kind == Kind::Simulated && config.nic.congestion_control)
             .then(|| Dcqcn::new(line_rate)),
         ..NicConfig::new(address.ip, address.mac)

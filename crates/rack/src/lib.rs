@@ -9,6 +9,7 @@
 //!
 //! This crate may use both an endpoint and the switch. It must not know any workload or command.
 
+mod address;
 mod build;
 mod capture;
 pub mod config;
@@ -30,7 +31,8 @@ mod simulated;
 pub mod statistics;
 pub mod testing;
 
-pub use build::{Address, RackError, pipeline_config, switch_config_of};
+pub use address::Address;
+pub use build::{RackError, pipeline_config, switch_config_of};
 pub use capture::SwitchCapture;
 pub use config::choices::Kind as RackKind;
 pub use config::{ConfigError, RackConfig};

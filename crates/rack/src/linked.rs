@@ -5,7 +5,7 @@ pub(crate) mod arrivals;
 use arrivals::Arrivals;
 use rackweave_base::{Duration, Instant, NodeId, Packet, PortId};
 use rackweave_link::Link;
-use rackweave_nic::{CableId, Nic};
+use rackweave_nic::{CableId, CutThrough, Nic};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
@@ -117,6 +117,15 @@ impl DirectCable {
 impl LinkedNode {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
+        self.run_with(now, |_| CutThrough::default())
+    }
+
+    /// As [`Self::run`]; `cut_through` executes requests without packets before others are sent.
+    pub fn run_with(
+        &mut self,
+        now: Instant,
+        cut_through: impl FnOnce(&mut Nic) -> CutThrough,
+    ) -> u32 {
         let mut moved = 0;
         self.has_more = true;
         for _ in 0..BURST {
@@ -148,7 +157,10 @@ impl LinkedNode {
         if self.direct.iter_mut().flatten().any(blocks) {
             return moved;
         }
-        moved + self.transmit(now)
+        let cut = cut_through(&mut self.nic);
+        moved += cut.work + self.transmit(now);
+        self.has_more |= cut.waits;
+        moved
     }
 
     /// Sends what the NIC has to send, as far as the links take it.

@@ -216,6 +216,11 @@ impl<P: Program> Switch<P> {
         self.fabric.tap = tap;
     }
 
+    /// Whether packets are passed to a tap.
+    pub fn is_tapped(&self) -> bool {
+        self.fabric.tap.is_some()
+    }
+
     /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.fabric.counters

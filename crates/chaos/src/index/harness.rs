@@ -65,7 +65,8 @@ impl<'a> Harness<'a> {
             Some(_) => SimulatedRack::with_models(&plan.config, Switches::change_models),
             None => SimulatedRack::new(&plan.config),
         };
-        let mut rack = rack.map_err(|error| format!("no rack: {error}"))?;
+        let rack = rack.map_err(|error| format!("no rack: {error}"))?;
+        let mut rack = campaign::cutting_through(rack);
         rack.set_read_lines(ReadLines::AnyOrder);
         let network = plan.network.map(|network| network.spec);
         let index = IndexService::with_spec(&rack, spec(plan)?, network, None);

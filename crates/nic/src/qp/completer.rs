@@ -5,6 +5,7 @@
 //! READ or atomic is completed only by its own responses: if a later request is answered first,
 //! they are lost, and all requests from the missing one on are resent (an implied NAK).
 
+use super::cut_through::Route;
 use super::queues::Kind;
 use super::recovery::Cause;
 use super::requester::Requester;
@@ -259,6 +260,7 @@ impl Qp {
         let requester = &mut self.requester;
         if requester.una == requester.end {
             requester.deadline = Instant::FAR_FUTURE;
+            requester.route = Route::Any;
         } else {
             requester.restart_deadline(now);
         }

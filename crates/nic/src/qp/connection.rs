@@ -19,6 +19,9 @@ pub(crate) struct Connection {
     pub(crate) notification: Template,
     /// Packets from any other address are dropped.
     pub(crate) peer_ip: Ipv4Addr,
+    pub(crate) peer_qpn: Qpn,
+    /// The number of the peer's NIC, if that may be reached by cut-through.
+    pub(crate) peer_nic: Option<u16>,
     pub(crate) mtu: Mtu,
 }
 
@@ -41,7 +44,12 @@ impl Connection {
     }
 
     pub(crate) fn with_peer(config: &NicConfig, qpn: Qpn, peer: &Peer, mtu: Mtu) -> Self {
-        Self::new(config.ip, config.mac, qpn, peer, mtu)
+        let mut peers = config.cut_through_peers.iter();
+        let number = peers.position(|&at| at == Some(peer.ip));
+        Self {
+            peer_nic: number.and_then(|number| u16::try_from(number).ok()),
+            ..Self::new(config.ip, config.mac, qpn, peer, mtu)
+        }
     }
 
     fn new(ip: Ipv4Addr, mac: MacAddr, qpn: Qpn, peer: &Peer, mtu: Mtu) -> Self {
@@ -77,6 +85,8 @@ impl Connection {
             template: Template::new(&headers),
             notification: Template::new(&notification),
             peer_ip: peer.ip,
+            peer_qpn: peer.qpn,
+            peer_nic: None,
             mtu,
         }
     }

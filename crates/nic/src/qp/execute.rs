@@ -13,7 +13,7 @@ use super::segments::{self, SegmentError};
 use crate::DropReason;
 use crate::received::Received;
 use crate::shared::Core;
-use rackweave_base::{Packet, Payload, Psn, Rkey};
+use rackweave_base::{BlockRef, Packet, Payload, Psn, Rkey};
 use rackweave_verbs::{Access, Completion, CompletionOpcode, CompletionStatus};
 use rackweave_wire::{AtomicEth, Extension, NakCode, Opcode, Reth};
 
@@ -33,7 +33,7 @@ impl Qp {
         self.check_payload_len(opcode, packet.fragment_len())?;
         let (address, rkey, left, length) = match (headers.extension, self.responder.incoming) {
             (Extension::Reth(reth) | Extension::RethImmediate(reth, _), Incoming::Nothing) => {
-                self.check_write(core, &reth)?;
+                self.permitted(core, &reth, Access::REMOTE_WRITE)?;
                 (reth.address, reth.rkey, reth.length, reth.length)
             }
             (
@@ -77,32 +77,38 @@ impl Qp {
         Ok(1)
     }
 
-    /// Checks the whole range at the start of a WRITE.
-    fn check_write(&self, core: &Core, reth: &Reth) -> Result<(), Refusal> {
-        if !self.responder.access.contains(Access::REMOTE_WRITE) || reth.length > MESSAGE_MAX {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
-        self.check_range(core, reth, Access::REMOTE_WRITE)
-    }
-
-    /// Checks a range in a request of the peer. An empty range is in every region (specification
-    /// 1.4, 9.7.5.2.4).
-    pub(super) fn check_range(
+    /// The range of a READ or WRITE of the peer, checked as a whole when the request begins; `None`
+    /// if it is empty.
+    #[inline]
+    pub(super) fn permitted(
         &self,
         core: &Core,
         reth: &Reth,
         access: Access,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<BlockRef>, Refusal> {
+        if !self.responder.access.contains(access) || reth.length > MESSAGE_MAX {
+            return Err(Refusal::Nak(NakCode::InvalidRequest));
+        }
+        self.range(core, reth, access)
+    }
+
+    /// A range in a request of the peer. An empty range is in every region (specification 1.4,
+    /// 9.7.5.2.4).
+    #[inline]
+    pub(super) fn range(
+        &self,
+        core: &Core,
+        reth: &Reth,
+        access: Access,
+    ) -> Result<Option<BlockRef>, Refusal> {
         if reth.length == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        match core
-            .regions
-            .remote(self.pd, reth.rkey, reth.address, reth.length, access)
-        {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Refusal::Nak(NakCode::RemoteAccess)),
-        }
+        let (address, rkey, length) = (reth.address, reth.rkey, reth.length);
+        let range = core.regions.remote(self.pd, rkey, address, length, access);
+        range
+            .map(Some)
+            .map_err(|_| Refusal::Nak(NakCode::RemoteAccess))
     }
 
     #[inline]
@@ -178,15 +184,10 @@ impl Qp {
         let Extension::Reth(reth) = headers.extension else {
             unreachable!("a parsed READ request has a RETH")
         };
-        let invalid = Refusal::Nak(NakCode::InvalidRequest);
-        if self.responder.incoming != Incoming::Nothing
-            || !self.responder.access.contains(Access::REMOTE_READ)
-            || reth.length > MESSAGE_MAX
-            || !self.responder.reads.has_room()
-        {
-            return Err(invalid);
+        if self.responder.incoming != Incoming::Nothing || !self.responder.reads.has_room() {
+            return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
-        self.check_range(core, &reth, Access::REMOTE_READ)?;
+        self.permitted(core, &reth, Access::REMOTE_READ)?;
         self.message_ended();
         core.counters.rx_read_requests += 1;
         let (mtu, msn) = (self.connection.mtu, self.responder.msn);
@@ -210,30 +211,38 @@ impl Qp {
             swap_or_add,
             compare,
         } = atomic;
-        if self.responder.incoming != Incoming::Nothing
-            || !self.responder.access.contains(Access::REMOTE_ATOMIC)
-            || !address.is_multiple_of(8)
-            || !self.responder.reads.has_room()
-        {
+        if self.responder.incoming != Incoming::Nothing || !self.responder.reads.has_room() {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
-        let word = core
-            .regions
-            .remote(self.pd, rkey, address, 8, Access::REMOTE_ATOMIC);
-        let word = word.map_err(|_| Refusal::Nak(NakCode::RemoteAccess))?;
-        let before = core
-            .memory
-            .update_word(word, |value| match headers.bth.opcode {
-                Opcode::FetchAdd => Some(value.wrapping_add(swap_or_add)),
-                _ => (value == compare).then_some(swap_or_add),
-            });
-        let before = before.expect("registered words are there, and regions begin at a page");
+        let opcode = headers.bth.opcode;
+        let before = self.update_word(core, address, rkey, |value| match opcode {
+            Opcode::FetchAdd => Some(value.wrapping_add(swap_or_add)),
+            _ => (value == compare).then_some(swap_or_add),
+        })?;
         self.message_ended();
         core.counters.rx_atomic_requests += 1;
         self.responder
             .reads
             .admit_atomic(headers.bth.psn, before, self.responder.msn);
         Ok(1)
+    }
+
+    /// Performs an atomic of the peer. Returns the word's old value.
+    pub(super) fn update_word(
+        &self,
+        core: &Core,
+        address: u64,
+        rkey: Rkey,
+        update: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, Refusal> {
+        let access = Access::REMOTE_ATOMIC;
+        if !self.responder.access.contains(access) || !address.is_multiple_of(8) {
+            return Err(Refusal::Nak(NakCode::InvalidRequest));
+        }
+        let word = core.regions.remote(self.pd, rkey, address, 8, access);
+        let word = word.map_err(|_| Refusal::Nak(NakCode::RemoteAccess))?;
+        let before = core.memory.update_word(word, update);
+        Ok(before.expect("registered words are there, and regions begin at a page"))
     }
 
     /// All packets but the last of a message have the size of the MTU; the last is not empty unless
@@ -252,7 +261,7 @@ impl Qp {
         }
     }
 
-    fn message_ended(&mut self) {
+    pub(super) fn message_ended(&mut self) {
         self.responder.incoming = Incoming::Nothing;
         self.responder.msn = (self.responder.msn + 1) % Psn::SPACE;
     }

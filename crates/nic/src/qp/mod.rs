@@ -6,6 +6,7 @@
 
 mod completer;
 mod connection;
+pub(crate) mod cut_through;
 mod execute;
 mod held;
 mod lifecycle;
@@ -39,6 +40,8 @@ pub(crate) enum Emission {
     Idle,
     /// There is something to send, but no buffer for it.
     Stalled,
+    /// There is a request that waits for the peer's NIC, to cut through.
+    Waits,
 }
 
 /// One queue pair.
@@ -148,7 +151,7 @@ impl Qp {
             core.timers.set(Timer::Pace.key(self.index), at);
             return Emission::Idle;
         }
-        let mut stalled = false;
+        let mut result = Emission::Idle;
         for _ in 0..2 {
             let responder = self.responder_next;
             self.responder_next = !responder;
@@ -171,15 +174,13 @@ impl Qp {
                     self.wake(core);
                     return Emission::Packet;
                 }
-                Emission::Stalled => stalled = true,
                 Emission::Idle => {}
+                // A stall has a timer, which a wait does not have.
+                Emission::Waits if result == Emission::Stalled => {}
+                Emission::Stalled | Emission::Waits => result = emission,
             }
         }
-        if stalled {
-            Emission::Stalled
-        } else {
-            Emission::Idle
-        }
+        result
     }
 
     #[inline]

@@ -165,7 +165,11 @@ impl Qp {
     }
 
     /// Checks that the result of a READ or atomic may be stored at its destination.
-    fn check_result_place(&self, core: &Core, entry: &SendEntry) -> Result<(), SegmentError> {
+    pub(super) fn check_result_place(
+        &self,
+        core: &Core,
+        entry: &SendEntry,
+    ) -> Result<(), SegmentError> {
         match segments::check(core, self.pd, entry.request.segments(), Access::LOCAL_WRITE) {
             true => Ok(()),
             false => Err(SegmentError::Protection),

@@ -148,6 +148,13 @@ impl SendQueue {
         (self.head != self.started).then(|| self.get(self.head))
     }
 
+    /// Passes over the oldest entry, which was executed without any PSN of its own.
+    #[inline]
+    pub(crate) fn skip(&mut self) {
+        self.started = self.head.wrapping_add(1);
+        self.cursor = self.started;
+    }
+
     /// Whether every posted request is complete.
     pub(crate) fn is_empty(&self) -> bool {
         self.head == self.tail

@@ -6,6 +6,7 @@
 //! counts request packets.
 
 use super::connection::{Connection, fields};
+use super::cut_through::Route;
 use super::plan::PacketPlan;
 use super::queues::{Kind, SendEntry, SendQueue};
 use super::segments::SegmentError;
@@ -54,6 +55,8 @@ pub(crate) struct Requester {
     /// Whether requests that have no PSN yet wait until nothing is outstanding, to take another
     /// cable.
     pub(crate) changes_cable: bool,
+    /// How the next request that has no PSN yet reaches the peer.
+    pub(crate) route: Route,
 }
 
 impl Requester {
@@ -91,6 +94,7 @@ impl Requester {
             draining: false,
             cable: CableId::SWITCH,
             changes_cable: false,
+            route: Route::Any,
         }
     }
 
@@ -151,10 +155,16 @@ impl Qp {
         if !self.may_request(core) {
             return Emission::Idle;
         }
-        let requester = &mut self.requester;
-        let queue = &mut requester.queue;
-        let number = queue.cursor;
-        if number == queue.started {
+        let number = self.requester.queue.cursor;
+        if number == self.requester.queue.started {
+            if self.waits_to_cut_through(core) {
+                return match self.requester.outstanding() {
+                    0 => Emission::Waits,
+                    _ => Emission::Idle,
+                };
+            }
+            let requester = &mut self.requester;
+            let queue = &mut requester.queue;
             if requester.changes_cable && !self.keeps_to_switch {
                 return Emission::Idle;
             }

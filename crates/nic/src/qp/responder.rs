@@ -295,7 +295,7 @@ impl Qp {
         let psn = headers.bth.psn;
         match (headers.bth.opcode, headers.extension) {
             (Opcode::ReadRequest, Extension::Reth(reth)) => {
-                let allowed = self.check_range(core, &reth, Access::REMOTE_READ).is_ok();
+                let allowed = self.range(core, &reth, Access::REMOTE_READ).is_ok();
                 let mtu = self.connection.mtu;
                 if !allowed || !self.responder.reads.replay_read(psn, &reth, mtu) {
                     return Err(DropReason::UnmatchedDuplicate);

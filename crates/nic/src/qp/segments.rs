@@ -143,6 +143,30 @@ pub(crate) fn reference_or_inline(core: &Core, source: BlockRef) -> Result<Paylo
     copy_inline(core, source)
 }
 
+/// Calls `take` with the first `len` bytes of the segments, piece by piece. Bytes of several
+/// segments are all checked before the first call.
+#[inline]
+pub(crate) fn for_each_source(
+    core: &Core,
+    pd: PdId,
+    segments: &[Segment],
+    len: u32,
+    mut take: impl FnMut(BlockRef) -> Result<(), SegmentError>,
+) -> Result<(), SegmentError> {
+    if segments.len() > 1 && !check(core, pd, segments, Access::empty()) {
+        return Err(SegmentError::Protection);
+    }
+    let pieces = Pieces {
+        segments,
+        offset: 0,
+        left: len,
+    };
+    for piece in pieces {
+        take(resolve(core, pd, &piece, Access::empty())?)?;
+    }
+    Ok(())
+}
+
 #[repr(align(8))]
 struct Aligned([u8; INLINE_MAX]);
 
@@ -231,7 +255,8 @@ pub(crate) fn scatter(
     Ok(())
 }
 
-fn stored(done: bool) -> Result<(), SegmentError> {
+#[inline]
+pub(crate) fn stored(done: bool) -> Result<(), SegmentError> {
     if done {
         Ok(())
     } else {

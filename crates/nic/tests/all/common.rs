@@ -2,7 +2,7 @@
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{Block, Duration, Instant, KeyRng, MacAddr, Memory, Packet, Psn, Qpn, Rng};
-use rackweave_nic::{Nic, NicConfig};
+use rackweave_nic::{Nic, NicConfig, Reach};
 use rackweave_verbs::{
     Access, Completion, CompletionStatus, CqId, Mtu, Operation, PdId, Peer, QpCapabilities,
     QpModify, ReceiveRequest, ReceiveSide, Region, SendSide, Verbs, WorkRequest,
@@ -98,6 +98,9 @@ impl Default for Setup {
 
 pub type Filter = Box<dyn FnMut(Side, &Headers, &Packet) -> Fate>;
 
+/// Whether the NIC of one side reaches that of the other now.
+pub type Reaches = Box<dyn FnMut(Side) -> Reach>;
+
 /// Two nodes and the channel between them.
 pub struct Pair {
     pub memory: Memory,
@@ -107,17 +110,24 @@ pub struct Pair {
     pub filter: Filter,
     /// Every packet sent: time, sender, headers and payload length.
     pub trace: Vec<(Instant, Side, Headers, usize)>,
+    /// Whether requests cut through.
+    pub cut_through: Option<Reaches>,
     flight: BTreeMap<(Instant, u64), (Side, Packet)>,
     sent: u64,
 }
 
+fn ip_of(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, number)
+}
+
 impl Node {
     fn new(memory: &Memory, number: u8, setup: &Setup) -> Self {
-        let ip = Ipv4Addr::new(10, 0, 0, number);
+        let ip = ip_of(number);
         let mut config = NicConfig {
             qps_max: 16,
             cqs_max: 16,
             regions_max: 16,
+            cut_through_peers: [1, 2].map(|at| (at != number).then(|| ip_of(at))).into(),
             ..NicConfig::new(ip, MacAddr([2, 0, 0, 0, 0, number]))
         };
         (setup.config)(&mut config);
@@ -256,6 +266,7 @@ impl Pair {
             now: Instant::from_nanos(1_000_000),
             filter: Box::new(|_, _, _| Fate::Deliver),
             trace: Vec::new(),
+            cut_through: None,
             flight: BTreeMap::new(),
             sent: 0,
         }
@@ -300,9 +311,37 @@ impl Pair {
         self.flight.insert((at, self.sent), (to, packet));
     }
 
+    /// Has both NICs cut through whenever `reaches` says so.
+    pub fn set_cut_through(&mut self, reaches: impl FnMut(Side) -> Reach + 'static) {
+        self.cut_through = Some(Box::new(reaches));
+        self.a.nic.set_cut_through(true);
+        self.b.nic.set_cut_through(true);
+    }
+
+    /// Executes what can cut through from `side`, and returns whether anything waits.
+    pub fn cut_through(&mut self, side: Side, limit: u32) -> bool {
+        let Some(reaches) = &mut self.cut_through else {
+            return false;
+        };
+        let (from, to) = match side {
+            A => (&mut self.a.nic, &mut self.b.nic),
+            B => (&mut self.b.nic, &mut self.a.nic),
+        };
+        let done = from.cut_through(limit, |peer, act| {
+            assert_eq!(peer, side.other() as u16);
+            let reach = reaches(side);
+            if reach == Reach::Reached {
+                act(to);
+            }
+            reach
+        });
+        done.waits
+    }
+
     fn transmit(&mut self) {
         for side in [A, B] {
             let now = self.now;
+            self.cut_through(side, u32::MAX);
             while let Some(packet) = self.node(side).nic.poll_transmit(now) {
                 let headers = Headers::of(&packet).expect("what is sent is well-formed");
                 self.trace.push((now, side, headers, packet.payload.len()));

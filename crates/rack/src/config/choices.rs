@@ -196,6 +196,25 @@ pub(crate) fn train_max(config: &RackConfig, kind: Kind) -> Choice<u32> {
     )
 }
 
+/// Whether requests from node to node are executed without packets.
+pub(crate) fn cut_through(config: &RackConfig, kind: Kind) -> Choice<bool> {
+    match kind {
+        Kind::Simulated => return Choice::new(false, "a modelled cable takes its time"),
+        Kind::Hosted => return Choice::new(false, "each node is a process of its own"),
+        Kind::Embedded => {}
+    }
+    if !config.link.cut_through {
+        return Choice::new(false, "link.cut_through is false");
+    }
+    if let Some(whose) = faulty(config) {
+        return Choice::new(false, format!("{whose} faults, which befall packets"));
+    }
+    if icrc(config, kind).value {
+        return Choice::new(false, "the ICRC is that of a packet");
+    }
+    Choice::new(true, "the nodes are in one process, and no link has faults")
+}
+
 /// The nodes whose links have faults; `None` if there are none.
 fn faulty(config: &RackConfig) -> Option<String> {
     if config.faults.any() {

@@ -155,6 +155,8 @@ pub struct LinkSection {
     pub icrc: CheckPolicy,
     /// Gbit/s of a simulated link.
     pub gigabits_per_second: f64,
+    /// Whether requests from node to node may be executed without packets in an embedded rack.
+    pub cut_through: bool,
 }
 
 impl Default for SwitchSection {
@@ -227,6 +229,7 @@ impl Default for LinkSection {
             packets: 1024,
             icrc: CheckPolicy::Auto,
             gigabits_per_second: 100.0,
+            cut_through: true,
         }
     }
 }

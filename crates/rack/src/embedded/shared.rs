@@ -3,10 +3,12 @@
 //! Each machine is behind a lock of its own and communicates with the others only through links;
 //! all switches together are one machine, so that a packet passes from one to the next without a
 //! change of thread. A thread that drives the rack takes each lock if it is free and moves on if it
-//! is not: its holder is driving that machine. The controller takes one lock at a time; no thread
-//! holds two machines.
+//! is not: its holder is driving that machine. The controller takes one lock at a time. A thread
+//! that has a node may try to lock a second one (`cut_through`); none waits for one while it has
+//! another.
 
 mod agenda;
+mod cut_through;
 mod drive;
 mod waiting;
 
@@ -17,6 +19,7 @@ use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
 use crate::locked::{LockedMachine, try_lock};
 use agenda::Agenda;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use cut_through::PlainPaths;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
 use rackweave_controller::{
@@ -41,6 +44,7 @@ pub(crate) struct Shared {
     topology: Topology,
     nodes: Vec<LockedMachine<LinkedNode>>,
     addresses: Vec<(NodeId, NodeAddress)>,
+    paths: PlainPaths,
     switches: LockedMachine<LinkedSwitches>,
     agenda: Agenda,
     controller: Mutex<Controller>,
@@ -67,6 +71,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub fn new(config: &RackConfig, mut parts: Parts) -> Result<Self, RackError> {
         let topology = parts.topology;
+        let addresses = build::addresses(&topology);
+        let paths = PlainPaths::new(config, addresses.clone());
         let mut nodes = Vec::new();
         let agenda = Agenda::new(config.node.len(), &topology);
         let mut links = Links::new(&topology);
@@ -113,7 +119,8 @@ impl Shared {
             memory: parts.memory,
             pool: parts.pool,
             pipelines: parts.pipelines,
-            addresses: build::addresses(&topology),
+            addresses,
+            paths,
             topology,
             nodes,
             switches,
@@ -181,6 +188,10 @@ impl Shared {
         act: impl FnOnce(&mut LinkedNode) -> R,
     ) -> R {
         let result = act(&mut linked);
+        if linked.nic.wants_to_send() && !linked.dead {
+            let done = self.cut_through(node, &mut linked.nic);
+            self.note_moved(done.work);
+        }
         if linked.nic.wants_to_send() || linked.target.is_some() {
             self.agenda.ring_node(node);
             drive::note_posted();
@@ -216,6 +227,7 @@ impl Shared {
     ) -> Option<R> {
         let mut linked_switches = self.switches.lock();
         let result = act(&mut linked_switches.0.get_mut(at)?.switch);
+        self.paths.look(&linked_switches, &self.topology);
         self.agenda.ring_switch(at);
         drive::note_posted();
         self.agenda

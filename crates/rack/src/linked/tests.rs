@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::RackConfig;
-use crate::build::{self, Address, Kind};
+use crate::address::Address;
+use crate::build::{self, Kind};
 use rackweave_base::{Psn, Qpn};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_link::in_process::{self, InProcess};

@@ -25,7 +25,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::build::Address;
+use crate::address::Address;
 use crate::{Node, Rack};
 use core::time::Duration;
 use rackweave_base::{KeyRng, Memory, NodeId};

@@ -6,7 +6,7 @@
 //! rack's number, which only its own nodes know.
 
 use crate::RackConfig;
-use crate::build::Address;
+use crate::address::Address;
 use rackweave_base::NodeId;
 use rackweave_endpoint::messaging::ConnectionWatch;
 use std::net::{IpAddr, Ipv4Addr};

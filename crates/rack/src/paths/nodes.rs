@@ -39,6 +39,11 @@ pub(super) fn describe(
             1 => "one by one".to_owned(),
             most => format!("trains of up to {most}"),
         }));
+        let cut = choices::cut_through(config, kind);
+        paths.push(Path::new(of, "to nodes", cut, |cut| match cut {
+            true => "without packets, while no tap looks at them".to_owned(),
+            false => "in packets".to_owned(),
+        }));
         let reads = choices::reads(config, kind, node);
         paths.push(Path::new(of, "READs", reads, |reads| match reads {
             Reads::ByReference => "by reference".to_owned(),

@@ -1,6 +1,6 @@
 //! A node that is here.
 
-use crate::build::Address;
+use crate::address::Address;
 use core::fmt;
 use core::task::Waker;
 use rackweave_base::{Instant, NodeId};

@@ -143,6 +143,12 @@ impl SimulatedRack {
         self.get_mut().world.set_read_lines(read_lines);
     }
 
+    /// Has this share of requests from node to node executed without packets, at once
+    /// ([`World::set_cut_through`](rackweave_sim::World::set_cut_through)).
+    pub fn set_cut_through(&mut self, share: f64) {
+        self.get_mut().world.set_cut_through(share);
+    }
+
     /// Steps the waiting actors of a node, as if a packet had arrived: their memory was changed.
     pub fn wake(&mut self, node: NodeId) {
         self.get_mut().world.wake(node);

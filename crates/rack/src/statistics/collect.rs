@@ -146,8 +146,8 @@ fn node_statistics(
         dead,
         packets_in: count("rcvd_pkts"),
         packets_out: count("sent_pkts"),
-        bytes_in: count("rdma_rx_bytes"),
-        bytes_out: count("rdma_tx_bytes"),
+        bytes_in: count("rdma_rx_bytes") + count("cut_through_rx_bytes"),
+        bytes_out: count("rdma_tx_bytes") + count("cut_through_tx_bytes"),
         counters: rest,
         drops,
         target: target.map(|it| TargetStatistics {

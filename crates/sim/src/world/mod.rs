@@ -110,6 +110,8 @@ pub struct World<P: Program> {
     read_lines: ReadLines,
     /// Draws the times at which lines are read.
     lines_rng: Rng,
+    /// The share of attempts at cut-through that succeed, and what draws them.
+    cut_through: (f64, Rng),
 }
 
 impl<P: Program> World<P> {
@@ -160,6 +162,7 @@ impl<P: Program> World<P> {
         let mut rng = Rng::new(config.seed);
         // A separate generator, so that no other draw depends on whether lines are drawn.
         let lines_rng = Rng::new(config.seed).fork("lines");
+        let cut_through_rng = Rng::new(config.seed).fork("cut through");
         let nodes = config.nodes.iter().zip(places).zip(nics);
         let nodes: Result<Vec<Node>, FaultError> = nodes
             .map(|((model, place), nic)| {
@@ -186,6 +189,7 @@ impl<P: Program> World<P> {
             memory,
             read_lines: ReadLines::default(),
             lines_rng,
+            cut_through: (0.0, cut_through_rng),
         })
     }
 
@@ -266,6 +270,7 @@ impl<P: Program> World<P> {
             Some(slot) if slot.nic.is_none() => {
                 let nic = slot.nic.insert(nic);
                 nic.defer_reads(self.read_lines == ReadLines::AnyOrder);
+                nic.set_cut_through(self.cut_through.0 > 0.0);
                 self.pump(usize::from(node.0));
                 true
             }
@@ -278,6 +283,16 @@ impl<P: Program> World<P> {
         self.read_lines = read_lines;
         for nic in self.nodes.iter_mut().filter_map(|node| node.nic.as_mut()) {
             nic.defer_reads(read_lines == ReadLines::AnyOrder);
+        }
+    }
+
+    /// Has this share of requests from node to node executed without packets, at once, where the
+    /// cables of both nodes are whole: for tests of [`Nic::cut_through`], since no machine across a
+    /// cable can do that.
+    pub fn set_cut_through(&mut self, share: f64) {
+        self.cut_through.0 = share;
+        for nic in self.nodes.iter_mut().filter_map(|node| node.nic.as_mut()) {
+            nic.set_cut_through(share > 0.0);
         }
     }
 

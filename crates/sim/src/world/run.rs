@@ -5,6 +5,7 @@ use super::{Event, ReadLines, Stop, World};
 use crate::word_turns;
 use rackweave_base::{Instant, Packet, PortId};
 use rackweave_link::Link;
+use rackweave_nic::Reach;
 use rackweave_switch::Program;
 
 impl<P: Program> World<P> {
@@ -207,6 +208,9 @@ impl<P: Program> World<P> {
     /// Takes packets from a NIC's state machine while its transmit pipeline has space, and
     /// schedules its next timer.
     pub(super) fn pump(&mut self, index: usize) {
+        if self.cut_through.0 > 0.0 {
+            self.cut_through(index);
+        }
         let node = &mut self.nodes[index];
         let Some(nic) = &mut node.nic else { return };
         let mut sent = false;
@@ -251,6 +255,38 @@ impl<P: Program> World<P> {
         }
         if let Some(at) = wait {
             self.enter_transmit(index, at);
+        }
+    }
+
+    /// Executes requests of a node at the NICs of other nodes.
+    fn cut_through(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.up.link.is_down() {
+            return;
+        }
+        let Some(mut nic) = node.nic.take() else {
+            return;
+        };
+        let (share, rng) = &mut self.cut_through;
+        let (nodes, mut reached) = (&mut self.nodes, Vec::new());
+        nic.cut_through(u32::MAX, |peer, act| {
+            let peer = usize::from(peer);
+            let other = &mut nodes[peer];
+            match &mut other.nic {
+                Some(other_nic) if !other.up.link.is_down() && rng.chance(*share) => {
+                    act(other_nic);
+                    reached.push(peer);
+                    Reach::Reached
+                }
+                _ => Reach::Unreachable,
+            }
+        });
+        self.nodes[index].nic = Some(nic);
+        if !reached.is_empty() {
+            reached.push(index);
+        }
+        for peer in reached {
+            self.wake_waiting(peer);
         }
     }
 

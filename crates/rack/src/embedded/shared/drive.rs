@@ -212,17 +212,24 @@ impl Shared {
         if self.has_reports() {
             self.tell_controller();
         }
-        if moved > 0 {
-            self.waiting.note(self.waiting.anywhere());
-            self.tasks.wake();
-            if moved >= WORTH_HELP {
-                self.much.store(now.as_nanos(), Ordering::Relaxed);
-                if self.napping.load(Ordering::Relaxed) > 0 {
-                    self.wake_drivers();
-                }
+        if self.note_moved(moved) && moved >= WORTH_HELP {
+            self.much.store(now.as_nanos(), Ordering::Relaxed);
+            if self.napping.load(Ordering::Relaxed) > 0 {
+                self.wake_drivers();
             }
         }
         moved
+    }
+
+    /// Informs those that wait for anything to happen in the rack that so much has been moved.
+    /// Returns whether it is anything.
+    #[inline]
+    pub(super) fn note_moved(&self, moved: u32) -> bool {
+        if moved > 0 {
+            self.waiting.note(self.waiting.anywhere());
+            self.tasks.wake();
+        }
+        moved > 0
     }
 
     /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
@@ -232,7 +239,7 @@ impl Shared {
             return 0;
         };
         self.agenda.take_node(node);
-        let moved = linked.run(now);
+        let moved = linked.run_with(now, |nic| self.cut_through(node, nic));
         if linked.has_more {
             self.agenda.ring_node(node);
         }

@@ -6,7 +6,7 @@
 //! both cut the cable before it acts on the death of either.
 
 use super::shared::NodeCore;
-use crate::build::Address;
+use crate::address::Address;
 use crate::config::{LinkKind, RackConfig};
 use crate::linked::DirectCable;
 use rackweave_base::NodeId;

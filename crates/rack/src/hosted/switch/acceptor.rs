@@ -4,7 +4,7 @@ use super::claims::NameClaim;
 use super::ends::{End, Waiting, seal_keys};
 use super::restoring::Return;
 use super::{Admitted, Member, SwitchCore, SwitchEvent};
-use crate::build::Address;
+use crate::address::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_MEMBER, PURPOSE_NODE,

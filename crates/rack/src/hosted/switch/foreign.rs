@@ -6,7 +6,8 @@
 //! those with its own inner addresses are taken (`rackweave_programs::guard`).
 
 use super::SwitchCore;
-use crate::build::{Address, RackError};
+use crate::address::Address;
+use crate::build::RackError;
 use crate::config::{HostConfig, RackConfig};
 use crate::hosted::HostedError;
 use crate::hosted::messages::{Counters, HostStatus};

@@ -2,7 +2,7 @@
 
 use super::arenas::Arena;
 use super::{SwitchCore, SwitchEvent};
-use crate::build::Address;
+use crate::address::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest, ServiceCall};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rackweave_base::NodeId;

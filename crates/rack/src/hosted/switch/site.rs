@@ -1,7 +1,7 @@
 //! The rack as the controller sees it: a local switch, and remote nodes that get requests.
 
 use super::{Member, SwitchCore};
-use crate::build::Address;
+use crate::address::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
 use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
 use rackweave_controller::{
