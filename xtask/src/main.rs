@@ -4,8 +4,9 @@
 //! rules of style and of dependencies between crates that a machine can check; [`canary`] proves
 //! that the checkers of the simulator can fail; [`catalogue`] generates tables of docs/ from the
 //! code; [`fuzz`] runs the fuzz targets under libFuzzer; [`toolchain`] has the checks by Miri and
-//! ThreadSanitizer; [`install`] installs the library for C and C++. This program knows the
-//! project's files and commands, and none of its crates, so that it builds when they do not.
+//! ThreadSanitizer; [`install`] installs the library for C and C++; [`peers`] measures what others
+//! offer beside ours. This program knows the project's files and commands, and none of its crates,
+//! so that it builds when they do not.
 
 mod canary;
 mod catalogue;
@@ -14,6 +15,7 @@ mod fuzz;
 mod install;
 mod json;
 mod library;
+mod peers;
 mod process;
 mod steps;
 mod tidy;
@@ -40,6 +42,9 @@ Commands:
   install [--prefix DIR] [--debug] [--uninstall] [--from DIR]
                                     the C and C++ headers, library and pkg-config file, to
                                     /usr/local by default; --from: a folder with built libraries
+  peers [--rounds N] [--only ROW]... [--list]
+                                    measures what a user would choose instead, beside ours;
+                                    `peers --help` says more
   help                              this text
 
 Examples:
@@ -48,6 +53,7 @@ Examples:
   cargo xtask canary flows
   cargo xtask fuzz nic --seconds 300 --merge
   cargo xtask install --prefix ~/.local
+  cargo xtask peers --only tree
 
 The exit status is 0 if all is well, 1 if a check failed, 2 for a wrong command line.";
 
@@ -82,6 +88,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         "fuzz" => fuzz::run(rest),
         "header" => install::header(rest),
         "install" => install::run(rest),
+        "peers" => peers::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
