@@ -260,13 +260,16 @@ impl Partitioner {
 
     /// The rows of an item, one slice each; `None` if the item is not well-formed.
     pub fn rows(item: &[u8], row_size: usize) -> Option<impl Iterator<Item = &[u8]>> {
+        Self::row_bytes(item, row_size).map(|bytes| bytes.chunks_exact(row_size))
+    }
+
+    /// The rows of an item, one behind the other; `None` if the item is not well-formed.
+    pub fn row_bytes(item: &[u8], row_size: usize) -> Option<&[u8]> {
         let (magic, rest) = item.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*rest.first_chunk()?) as usize;
         if *magic != ITEM_MAGIC {
             return None;
         }
-        let bytes =
-            item.get(ITEM_HEADER..count.checked_mul(row_size)?.checked_add(ITEM_HEADER)?)?;
-        Some(bytes.chunks_exact(row_size))
+        item.get(ITEM_HEADER..count.checked_mul(row_size)?.checked_add(ITEM_HEADER)?)
     }
 }

@@ -50,6 +50,9 @@ struct JoinSums {
     revenue: i128,
 }
 
+/// Line items whose orders are looked up together.
+const TOGETHER: usize = 16;
+
 const GROUPS: usize = 6;
 const PRIORITIES: usize = 6;
 
@@ -100,25 +103,52 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Adds a line item to the sums of both queries.
+    /// Adds line items to the sums of both queries.
+    ///
+    /// # Errors
+    /// The index of the first row that is malformed, and what is wrong with it. The rows before it
+    /// are added.
     #[inline]
-    pub fn line(&mut self, row: &[u8; LineitemRow::BYTES]) -> Result<(), RowError> {
-        let line = Q1Line {
-            return_flag: row[lineitem::RETURN_FLAG],
-            line_status: row[lineitem::LINE_STATUS],
-            ship_date: i32::from_le_bytes(get(row, lineitem::SHIP_DATE)),
-            quantity: i64::from_le_bytes(get(row, lineitem::QUANTITY)),
-            price: i64::from_le_bytes(get(row, lineitem::EXTENDED_PRICE)),
-            discount: i64::from_le_bytes(get(row, lineitem::DISCOUNT)),
-            tax: i64::from_le_bytes(get(row, lineitem::TAX)),
-        };
-        let Some(disc_price) = self.q1.add(&line) else {
-            return Err(what_is_wrong(row));
-        };
-        let key = i64::from_le_bytes(get(row, lineitem::ORDER_KEY));
-        let joined = &mut self.join[self.orders.priority_code(key)];
-        joined.lines += 1;
-        joined.revenue += i128::from(disc_price);
+    pub fn lines(&mut self, rows: &[[u8; LineitemRow::BYTES]]) -> Result<(), (usize, RowError)> {
+        let (blocks, rest) = rows.as_chunks::<TOGETHER>();
+        for (number, block) in blocks.iter().enumerate() {
+            let before = number * TOGETHER;
+            self.block(block)
+                .map_err(|(at, error)| (before + at, error))?;
+        }
+        for (at, row) in rest.iter().enumerate() {
+            let before = blocks.len() * TOGETHER;
+            self.block(core::array::from_ref(row))
+                .map_err(|(_, error)| (before + at, error))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn block<const N: usize>(
+        &mut self,
+        rows: &[[u8; LineitemRow::BYTES]; N],
+    ) -> Result<(), (usize, RowError)> {
+        let keys =
+            core::array::from_fn(|at| i64::from_le_bytes(get(&rows[at], lineitem::ORDER_KEY)));
+        let priorities = self.orders.priority_codes::<N>(&keys);
+        for (at, (row, priority)) in rows.iter().zip(priorities).enumerate() {
+            let line = Q1Line {
+                return_flag: row[lineitem::RETURN_FLAG],
+                line_status: row[lineitem::LINE_STATUS],
+                ship_date: i32::from_le_bytes(get(row, lineitem::SHIP_DATE)),
+                quantity: i64::from_le_bytes(get(row, lineitem::QUANTITY)),
+                price: i64::from_le_bytes(get(row, lineitem::EXTENDED_PRICE)),
+                discount: i64::from_le_bytes(get(row, lineitem::DISCOUNT)),
+                tax: i64::from_le_bytes(get(row, lineitem::TAX)),
+            };
+            let Some(disc_price) = self.q1.add(&line) else {
+                return Err((at, what_is_wrong(row)));
+            };
+            let joined = &mut self.join[usize::from(priority)];
+            joined.lines += 1;
+            joined.revenue += i128::from(disc_price);
+        }
         Ok(())
     }
 

@@ -88,12 +88,15 @@ impl ComputeWorker {
         let (batch, consumed, next) = match self.phase {
             Phase::Orders => {
                 let aggregate = &mut self.aggregate;
-                let batch = Input::take(&mut self.orders, rows_max, |row| aggregate.order(row))?;
+                let batch = Input::take(&mut self.orders, rows_max, |rows| {
+                    one_by_one(rows, |row| aggregate.order(row))
+                })?;
                 (batch, &mut self.consumed.orders, Phase::Lineitem)
             }
             Phase::Lineitem => {
                 let aggregate = &mut self.aggregate;
-                let batch = Input::take(&mut self.lineitem, rows_max, |row| aggregate.line(row))?;
+                let batch =
+                    Input::take(&mut self.lineitem, rows_max, |rows| aggregate.lines(rows))?;
                 (batch, &mut self.consumed.lineitem, Phase::Done)
             }
             Phase::Done | Phase::Failed(_) => return Ok(None),
@@ -174,11 +177,11 @@ impl Input {
         self.consumer.leave();
     }
 
-    /// Takes contiguous items of about `rows_max` rows and passes each row to `add`.
+    /// Takes contiguous items of about `rows_max` rows and passes the rows of each to `add`.
     pub(super) fn take<const ROW: usize>(
         input: &mut Option<Self>,
         rows_max: usize,
-        mut add: impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
+        mut add: impl FnMut(&[[u8; ROW]]) -> Result<(), (usize, RowError)>,
     ) -> Result<Batch, WorkerError> {
         let Self {
             table,
@@ -204,35 +207,40 @@ impl Input {
     }
 }
 
-/// Passes each row of an item to `add`; returns their number.
+/// Passes each row to `add`. The index of a row that it refuses is part of the error.
+pub(super) fn one_by_one<const ROW: usize>(
+    rows: &[[u8; ROW]],
+    mut add: impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
+) -> Result<(), (usize, RowError)> {
+    let mut rows = rows.iter().enumerate();
+    rows.try_for_each(|(at, row)| add(row).map_err(|error| (at, error)))
+}
+
+/// Passes the rows of an item to `add`; returns their number.
 pub(super) fn item_rows<const ROW: usize>(
     table: &'static str,
     item: u64,
     bytes: &[u8],
-    add: &mut impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
+    add: &mut impl FnMut(&[[u8; ROW]]) -> Result<(), (usize, RowError)>,
 ) -> Result<u64, WorkerError> {
-    let malformed = || WorkerError::Item {
-        table,
-        item,
-        rows_max: rows_max_of(bytes.len(), ROW),
-    };
-    let rows = Partitioner::rows(bytes, ROW).ok_or_else(malformed)?;
-    let mut count = 0;
-    for row in rows {
-        let row = row.first_chunk().expect("rows are cut to this size");
-        add(row).map_err(|error| WorkerError::Row {
+    let rows = Partitioner::row_bytes(bytes, ROW).map(<[u8]>::as_chunks);
+    match rows {
+        // No producer sends an item without rows.
+        Some((rows, _)) if !rows.is_empty() => {
+            add(rows).map_err(|(row, error)| WorkerError::Row {
+                table,
+                item,
+                row: row as u64,
+                error,
+            })?;
+            Ok(rows.len() as u64)
+        }
+        _ => Err(WorkerError::Item {
             table,
             item,
-            row: count,
-            error,
-        })?;
-        count += 1;
+            rows_max: rows_max_of(bytes.len(), ROW),
+        }),
     }
-    // No producer sends an item without rows.
-    if count == 0 {
-        return Err(malformed());
-    }
-    Ok(count)
 }
 
 /// Maximum rows of an item.

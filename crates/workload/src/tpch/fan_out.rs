@@ -168,8 +168,17 @@ impl Q1Partial {
     /// If a column that Q1 needs is malformed.
     #[inline]
     pub fn add(&mut self, row: &[u8; LineitemRow::BYTES]) -> Result<(), super::RowError> {
-        self.aggregate.line(row)?;
-        self.rows += 1;
+        self.add_rows(core::slice::from_ref(row))
+            .map_err(|(_, error)| error)
+    }
+
+    /// Adds encoded rows. An error has the index of the row that is malformed.
+    fn add_rows(
+        &mut self,
+        rows: &[[u8; LineitemRow::BYTES]],
+    ) -> Result<(), (usize, super::RowError)> {
+        self.aggregate.lines(rows)?;
+        self.rows += rows.len() as u64;
         Ok(())
     }
 
@@ -178,7 +187,7 @@ impl Q1Partial {
     /// # Errors
     /// If the item or a row is malformed.
     pub fn add_item(&mut self, item: &[u8]) -> Result<u64, WorkerError> {
-        super::compute::item_rows(LINEITEM, 0, item, &mut |row| self.add(row))
+        super::compute::item_rows(LINEITEM, 0, item, &mut |rows| self.add_rows(rows))
     }
 
     /// Rows seen, including those that count in no group.
@@ -224,7 +233,7 @@ impl Q1Worker {
             &mut self.input,
             &mut self.end,
             LineitemRow::BYTES,
-            |input| Input::take(input, rows_max, |row| partial.add(row)),
+            |input| Input::take(input, rows_max, |rows| partial.add_rows(rows)),
         )
     }
 
@@ -266,8 +275,8 @@ impl ReplicaWorker {
     pub fn step(&mut self, rows_max: usize) -> WorkerStep {
         let digest = &mut self.digest;
         step(&mut self.input, &mut self.end, OrderRow::BYTES, |input| {
-            Input::take(input, rows_max, |row: &[u8; OrderRow::BYTES]| {
-                digest.add(row);
+            Input::take(input, rows_max, |rows: &[[u8; OrderRow::BYTES]]| {
+                rows.iter().for_each(|row| digest.add(row));
                 Ok(())
             })
         })

@@ -18,6 +18,7 @@ pub struct OrderTable {
 const SLOTS_MIN: usize = 1 << 10;
 /// Keys are nonzero and have fewer bits than this.
 const KEY_BITS: u32 = 56;
+const KEY_SHIFT: u32 = u64::BITS - KEY_BITS;
 
 impl OrderTable {
     pub fn new() -> Self {
@@ -50,20 +51,29 @@ impl OrderTable {
         }
     }
 
-    /// The priority's code of the order with this key, or zero if there is none.
+    /// The priorities' codes of the orders with these keys; zero where there is none. The slots of
+    /// all keys are loaded before any is looked at, so that the processor waits for them together.
     #[inline]
-    pub fn priority_code(&self, key: i64) -> usize {
-        let key = key as u64;
+    pub fn priority_codes<const N: usize>(&self, keys: &[i64; N]) -> [u8; N] {
+        let keys = keys.map(|key| key as u64);
+        let first = keys.map(|key| self.slots[self.home(key)]);
+        core::array::from_fn(|at| match first[at] {
+            slot if slot >> KEY_SHIFT == keys[at] => slot as u8,
+            0 => 0,
+            _ => self.priority_behind(keys[at]),
+        })
+    }
+
+    /// The same for a key that is not in its home.
+    fn priority_behind(&self, key: u64) -> u8 {
         let mut at = self.home(key);
         loop {
-            let slot = self.slots[at];
-            if slot >> 8 == key {
-                return (slot & 0xff) as usize;
-            }
-            if slot == 0 {
-                return 0;
-            }
             at = (at + 1) & (self.slots.len() - 1);
+            match self.slots[at] {
+                slot if slot >> KEY_SHIFT == key => return slot as u8,
+                0 => return 0,
+                _ => {}
+            }
         }
     }
 
@@ -112,13 +122,13 @@ mod tests {
         }
         for key in 1..=30_000i64 {
             let expect = match key % 3 {
-                0 => usize::from(OrderPriority::ALL[key as usize / 3 % 5].code()),
+                0 => OrderPriority::ALL[key as usize / 3 % 5].code(),
                 _ => 0,
             };
-            assert_eq!(table.priority_code(key), expect, "{key}");
+            assert_eq!(table.priority_codes(&[key]), [expect], "{key}");
         }
         for stranger in [0, -1, i64::MIN, i64::MAX, 3 + (1 << 56)] {
-            assert_eq!(table.priority_code(stranger), 0);
+            assert_eq!(table.priority_codes(&[stranger]), [0]);
         }
     }
 
