@@ -188,6 +188,8 @@ pub(crate) fn config(topology: crate::config::TopologyName, nodes: usize) -> cra
         ..crate::RackConfig::default()
     };
     config.switch.topology = topology;
+    // Packets are to find their way through the switches.
+    config.link.cut_through = false;
     config.node = (0..nodes)
         .map(|at| match at % 2 {
             0 => NodeConfig::new(format!("compute{at}"), Role::Compute),

@@ -202,6 +202,14 @@ impl Running {
     /// Removed members on a node may not have left yet when it dies. Returns how many have not, as
     /// far as the harness knows.
     fn note_late_deaths(&mut self, node: NodeId) -> usize {
+        let aborts = self.plan.spec.on_loss == LossPolicy::Abort;
+        let leaving = |member: &Member| {
+            member.node == node && member.removed && member.mark.outcome.get().is_none()
+        };
+        if aborts && self.consumers.iter().any(leaving) {
+            // It may have been shown items, and it is unknown whether it has taken them.
+            self.excuse = self.excuse.or(Some("its policy says so"));
+        }
         let members = self.consumers.iter_mut().chain(&mut self.producers);
         let mut late = 0;
         for member in members.filter(|member| member.node == node && member.removed) {

@@ -150,3 +150,24 @@ fn a_replica_that_cannot_join_is_no_error_of_the_next_one() {
 fn what_a_consumer_is_known_to_have_taken_goes_to_no_other() {
     replay(199_006_863);
 }
+
+/// A consumer was removed while the streams of all others were ending, which their rings did not
+/// show yet: nobody took the items of producers that had joined.
+#[test]
+fn a_consumer_is_not_removed_if_the_streams_of_all_others_are_ending() {
+    replay(207_319_753);
+}
+
+/// A consumer of a flow that is to be aborted had taken an item, and left while it was removed.
+/// Its node died before it acknowledged the head, and another consumer got the item again.
+#[test]
+fn what_a_consumer_that_is_being_removed_has_taken_goes_to_no_other() {
+    replay(207_310_465);
+}
+
+/// The same, but the switch does not know whether it has taken the items: the flow is aborted, so
+/// that none is missing or taken twice.
+#[test]
+fn items_that_may_be_lost_with_a_consumer_that_is_being_removed_abort_the_flow() {
+    replay(207_309_923);
+}

@@ -24,7 +24,7 @@ use super::set_up::{End, forget_ring};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, Ring};
 use crate::{Fabric, LaneError, NodeAddress, Site};
 use circles::{ended_for_one, enter_balanced, enter_producer};
-use loss::others_wait;
+use loss::{others_are_served, others_wait};
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{REPLICAS_MAX, RingPlace, ThreadId};
 use rackweave_wire::fabric::ring::NodeState;
@@ -186,7 +186,10 @@ impl Fabric {
             if !flow.live_consumers().any(|at| at == index) || flow.consumers[index].leaves {
                 return Err(FlowError::NoSuchMember { role, index });
             }
-            if !others_wait(site, flow, &[index]) {
+            let is_balanced = flow.spec.shape == FlowShape::Balance;
+            if !others_wait(site, flow, &[index])
+                || (is_balanced && !others_are_served(site, flow, index))
+            {
                 return Err(FlowError::LastMember { role });
             }
             flow.consumers[index].leaves = true;

@@ -26,7 +26,8 @@ rackweave_base::named! {
 /// without having been removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LossPolicy {
-    /// The flow is aborted.
+    /// The flow is aborted. If the member was being removed, that is so only if it is a consumer of
+    /// a balanced flow with items that it had not confirmed as consumed.
     #[default]
     Abort,
     /// The others continue. The number of items that a dead consumer of a balanced flow had been

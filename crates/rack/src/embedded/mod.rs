@@ -310,6 +310,8 @@ impl NodeAccess for EmbeddedNode {
 }
 
 #[cfg(test)]
+mod cut_through_tests;
+#[cfg(test)]
 mod faults_tests;
 #[cfg(test)]
 mod pages_tests;

@@ -111,6 +111,21 @@ pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> 
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
 
+/// Whether the switch still serves a consumer of a balanced flow, except `index` and those that are
+/// leaving. Their rings may not show yet that their streams end.
+pub(super) fn others_are_served(site: &mut dyn Site, flow: &Flow, index: usize) -> bool {
+    let mut served = false;
+    site.switch(&mut |_, switch| {
+        let flows = &switch.program().flows;
+        served = flow.live_consumers().any(|at| {
+            let (member, thread) = (&flow.consumers[at], ThreadId(flow.consumers[at].id.0));
+            let is_over = flows.is_over(thread) && !flows.has_failed(thread);
+            at != index && !member.leaves && !is_over
+        });
+    });
+    served
+}
+
 /// Whether the flow continues without these members.
 fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
     let others = others_wait(site, flow, consumers);
@@ -123,12 +138,30 @@ fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[u
     let were_leaving = consumers.iter().all(|&at| flow.consumers[at].leaves)
         && producers.iter().all(|&at| flow.producers[at].leaves);
     if others && were_leaving {
-        return true;
+        // What one has been shown and has not reported as taken is lost with it, or would be taken
+        // twice: a flow that is to lose nothing does not go on.
+        return flow.spec.on_loss != LossPolicy::Abort || !hold_items(site, flow, consumers);
     }
     flow.spec.on_loss != LossPolicy::Abort
         && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
         // If the others have ended before, nothing is lost if nothing is left to deliver.
         && (others || left.all(|ring| is_delivered(&ring, site)))
+}
+
+/// Whether consumers of a balanced flow have been shown items that they have not reported as taken.
+fn hold_items(site: &mut dyn Site, flow: &Flow, consumers: &[usize]) -> bool {
+    if flow.spec.shape != FlowShape::Balance {
+        return false;
+    }
+    let mut hold = false;
+    site.switch(&mut |_, switch| {
+        let flows = &switch.program().flows;
+        let ids = consumers.iter().map(|&at| flow.consumers[at].id);
+        hold = ids
+            .into_iter()
+            .any(|id| flows.unconsumed(ThreadId(id.0), id) > 0);
+    });
+    hold
 }
 
 /// The head that was about to be published to all replicas, its record, and the corresponding tail
@@ -171,8 +204,9 @@ fn lost_with(
         items: 0,
         reason,
     };
-    let policy = flow.spec.on_loss;
-    if flow.spec.shape != FlowShape::Balance || policy == LossPolicy::Abort {
+    let (policy, leaves) = (flow.spec.on_loss, flow.consumers[index].leaves);
+    // Without its members a flow that is to be aborted does not go on, unless they were leaving.
+    if flow.spec.shape != FlowShape::Balance || (policy == LossPolicy::Abort && !leaves) {
         return (loss, None);
     }
     let consumer = flow.consumers[index].id;
@@ -183,8 +217,7 @@ fn lost_with(
         unconsumed = flows.unconsumed(thread, consumer);
         telling = flows.being_sent(thread);
         // What one that leaves has been shown counts as consumed.
-        if policy == LossPolicy::Redeliver && flow.consumers[index].leaves && flows.is_shown(thread)
-        {
+        if policy == LossPolicy::Redeliver && leaves && flows.is_shown(thread) {
             unconsumed = 0;
         }
     });

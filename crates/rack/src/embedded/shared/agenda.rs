@@ -95,6 +95,11 @@ impl Agenda {
             .any(|(now, before)| now & before != 0)
     }
 
+    /// Whether any doorbell rings.
+    pub fn is_rung(&self) -> bool {
+        self.words().any(|word| word != 0)
+    }
+
     fn words(&self) -> impl Iterator<Item = u64> {
         let switches = self
             .switches

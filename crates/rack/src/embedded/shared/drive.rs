@@ -78,8 +78,13 @@ impl Shared {
         self.drivers.lock().expect("no holder panics").push(thread);
     }
 
-    /// The time until something is due, at most `limit`.
+    /// The time until something is due, at most `limit`. What rings and could not be done, such as
+    /// a request to a node that another thread has, is looked at again before long.
     fn idle_span(&self, limit: Time) -> Time {
+        let limit = match self.agenda.is_rung() {
+            true => limit.min(LEFT_NAP),
+            false => limit,
+        };
         let next = self.nodes.iter().map(LockedMachine::deadline).min();
         let next = next.unwrap_or(NEVER).min(self.switches.deadline());
         span(next, self.time(), limit)
