@@ -99,6 +99,13 @@ impl CqTable {
         false
     }
 
+    /// Whether one more completion fits.
+    #[inline]
+    pub(crate) fn has_space(&self, id: CqId) -> bool {
+        let cq = self.get(id);
+        cq.is_some_and(|cq| cq.entries.len() < cq.capacity as usize)
+    }
+
     /// A queue that has overflowed since it was last reported.
     #[inline]
     pub(crate) fn take_overflow(&mut self) -> Option<CqId> {

@@ -43,8 +43,8 @@ impl Nic {
         self.core.cuts_through = on;
     }
 
-    /// Executes requests at the NICs of their peers, if that is on, until their work reaches `limit`.
-    /// `reach` gets the number of a peer, and calls its argument with that NIC.
+    /// Executes requests at the NICs of their peers, if that is on, until their work reaches
+    /// `limit`. `reach` gets the number of a peer, and calls its argument with that NIC.
     pub fn cut_through(
         &mut self,
         limit: u32,

@@ -202,11 +202,12 @@ impl Running {
     /// Removed members on a node may not have left yet when it dies. Returns how many have not, as
     /// far as the harness knows.
     fn note_late_deaths(&mut self, node: NodeId) -> usize {
-        let aborts = self.plan.spec.on_loss == LossPolicy::Abort;
+        let spec = &self.plan.spec;
+        let aborts = spec.on_loss == LossPolicy::Abort && spec.shape == FlowShape::Balance;
         let leaving = |member: &Member| {
             member.node == node && member.removed && member.mark.outcome.get().is_none()
         };
-        if aborts && self.consumers.iter().any(leaving) {
+        if aborts && self.runs() && self.consumers.iter().any(leaving) {
             // It may have been shown items, and it is unknown whether it has taken them.
             self.excuse = self.excuse.or(Some("its policy says so"));
         }

@@ -27,7 +27,8 @@ rackweave_base::named! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LossPolicy {
     /// The flow is aborted. If the member was being removed, that is so only if it is a consumer of
-    /// a balanced flow with items that it had not confirmed as consumed.
+    /// a balanced flow that has items in flight to it, and items that it had not confirmed as
+    /// consumed.
     #[default]
     Abort,
     /// The others continue. The number of items that a dead consumer of a balanced flow had been

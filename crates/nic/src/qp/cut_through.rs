@@ -114,6 +114,7 @@ impl Qp {
             && responder.held.is_empty()
             && state::receives(self.state)
             && self.connection.peer_ip == from_core.config.ip
+            && self.connection.peer_qpn == from.qpn
             && self.connection.mtu == from.connection.mtu
     }
 
@@ -129,14 +130,15 @@ impl Qp {
         if length > LENGTH_MAX {
             return None;
         }
+        let mut receive = None;
         let range = |address, rkey| Reth {
             address,
             rkey,
             length,
         };
-        let mut receive = None;
         match entry.request.operation {
             Operation::Send { immediate } => {
+                peer.has_receive(peer_core)?;
                 self.copy_to_receive(core, entry, (peer, peer_core))?;
                 receive = Some((CompletionOpcode::Receive, immediate));
                 peer_core.counters.rdma_recvs += 1;
@@ -147,7 +149,7 @@ impl Qp {
                 immediate,
             } => {
                 if immediate.is_some() {
-                    peer.responder.receives.oldest()?;
+                    peer.has_receive(peer_core)?;
                     receive = Some((CompletionOpcode::ReceiveWithImmediate, immediate));
                 }
                 self.copy_to_range(core, entry, (peer, peer_core), &range(address, rkey))?;
@@ -156,7 +158,8 @@ impl Qp {
             Operation::Read { address, rkey } => {
                 let (reth, access) = (range(address, rkey), Access::REMOTE_READ);
                 if let Some(source) = peer.permitted(peer_core, &reth, access).ok()? {
-                    let payload = Payload::Region(source);
+                    // A word is loaded as a word, whatever the segments.
+                    let payload = segments::reference_or_inline(peer_core, source).ok()?;
                     let segments = entry.request.segments();
                     segments::scatter(core, self.pd, segments, 0, &payload).ok()?;
                 }
@@ -183,6 +186,22 @@ impl Qp {
         })
     }
 
+    /// Whether a receive request is posted, and its completion can be.
+    #[inline]
+    fn has_receive(&self, core: &Core) -> Option<()> {
+        self.responder.receives.oldest()?;
+        core.cqs.has_space(self.receive_cq).then_some(())
+    }
+
+    /// The bytes of a SEND or WRITE in one piece, if they are in several and fit a packet: what a
+    /// packet stores as a word is stored as a word.
+    #[inline]
+    fn together(&self, core: &Core, entry: &SendEntry) -> Option<Payload> {
+        let segments = entry.request.segments();
+        let is_one = segments.len() == 1 || entry.length > self.connection.mtu.bytes();
+        (!is_one).then(|| segments::gather(core, self.pd, segments, 0, entry.length).ok())?
+    }
+
     /// Copies the bytes of a SEND to the peer's oldest receive request.
     #[inline]
     fn copy_to_receive(
@@ -192,6 +211,9 @@ impl Qp {
         (peer, peer_core): (&Qp, &Core),
     ) -> Option<()> {
         let into = peer.responder.receives.oldest()?.segments();
+        if let Some(payload) = self.together(core, entry) {
+            return segments::scatter(peer_core, peer.pd, into, 0, &payload).ok();
+        }
         let (segments, mut at) = (entry.request.segments(), 0);
         let copied = segments::for_each_source(core, self.pd, segments, entry.length, |source| {
             let payload = Payload::Region(source);
@@ -215,6 +237,9 @@ impl Qp {
         let Some(target) = target.ok()? else {
             return Some(());
         };
+        if let Some(payload) = self.together(core, entry) {
+            return segments::stored(payload.store(&core.memory, target)).ok();
+        }
         let (segments, mut at) = (entry.request.segments(), 0);
         let copied = segments::for_each_source(core, self.pd, segments, entry.length, |source| {
             let part = target.part(at, source.len());

@@ -160,13 +160,6 @@ impl Flows {
         let Ok(word) = NodeWord::try_from(consumer.ring.order.from_bytes(bytes)) else {
             return pass.digest(bad);
         };
-        if word.state == NodeState::Finished {
-            return pass.digest(FlowDigest::ConsumerLeft {
-                thread,
-                consumer: id,
-                ring,
-            });
-        }
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let reserved = registers.reserved.read(cursor, thread.index());
         let moved = registers.tail.update(cursor, id.index(), |tail| {
@@ -174,6 +167,14 @@ impl Flows {
         });
         if moved != Mirror::Old && reserved.wrapping_sub(word.counter) > consumer.ring.slots {
             return pass.digest(bad);
+        }
+        // What it took before it left is known by now.
+        if word.state == NodeState::Finished {
+            return pass.digest(FlowDigest::ConsumerLeft {
+                thread,
+                consumer: id,
+                ring,
+            });
         }
         if retain && moved == Mirror::Moved {
             pass.mirror(FlowTask::CommitTail(thread));

@@ -171,13 +171,33 @@ impl Shared {
     }
 
     pub fn with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> R {
-        self.act_on(node, self.nodes[node].lock(), |linked| act(&mut linked.nic))
+        self.act_for(node, self.nodes[node].lock(), act)
     }
 
     /// The same, unless another thread has the NIC.
     pub fn try_with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
         let linked = self.nodes[node].try_lock()?;
-        Some(self.act_on(node, linked, |linked| act(&mut linked.nic)))
+        Some(self.act_for(node, linked, act))
+    }
+
+    /// Calls `act` with the NIC of a node, and executes what can cut through.
+    fn act_for<R>(
+        &self,
+        node: usize,
+        linked: MutexGuard<'_, LinkedNode>,
+        act: impl FnOnce(&mut Nic) -> R,
+    ) -> R {
+        let mut work = 0;
+        let result = self.act_on(node, linked, |linked| {
+            let result = act(&mut linked.nic);
+            if linked.nic.wants_to_send() && !linked.dead {
+                work = self.cut_through(node, &mut linked.nic).work;
+            }
+            result
+        });
+        // No lock is held: a waker may do anything.
+        self.note_moved(work);
+        result
     }
 
     /// Calls `act` with a node, and puts what follows from it on the agenda.
@@ -188,10 +208,6 @@ impl Shared {
         act: impl FnOnce(&mut LinkedNode) -> R,
     ) -> R {
         let result = act(&mut linked);
-        if linked.nic.wants_to_send() && !linked.dead {
-            let done = self.cut_through(node, &mut linked.nic);
-            self.note_moved(done.work);
-        }
         if linked.nic.wants_to_send() || linked.target.is_some() {
             self.agenda.ring_node(node);
             drive::note_posted();

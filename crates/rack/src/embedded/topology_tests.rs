@@ -15,9 +15,10 @@ const TOPOLOGIES: [(TopologyName, usize); 3] = [
 #[test]
 fn every_node_reaches_every_other() {
     for (topology, nodes) in TOPOLOGIES {
-        for driver_threads in [0, 1] {
+        for (driver_threads, cut_through) in [(0, false), (1, false), (0, true), (1, true)] {
             let mut config = config(topology, nodes);
             config.driver_threads = driver_threads;
+            config.link.cut_through = cut_through;
             let rack = EmbeddedRack::new(&config).unwrap();
             let mut mesh = Mesh::new(&rack, nodes, &PairAttributes::default());
             mesh.round(&rack);

@@ -73,6 +73,10 @@ impl Shared {
                     return Reach::Unreachable;
                 }
                 act(&mut other.nic);
+                if other.target.is_some() {
+                    // It may have a command now.
+                    self.agenda.ring_node(at);
+                }
                 drop(other);
                 self.waiting.note(at);
                 return Reach::Reached;
