@@ -116,11 +116,13 @@ impl DirectCable {
 
 impl LinkedNode {
     /// Moves what can be moved, and returns the work done.
+    #[cfg(any(test, feature = "hosted"))]
     pub fn run(&mut self, now: Instant) -> u32 {
         self.run_with(now, |_| CutThrough::default())
     }
 
-    /// As [`Self::run`]; `cut_through` executes requests without packets before others are sent.
+    /// Moves what can be moved, and returns the work done. `cut_through` executes requests without
+    /// packets before others are sent.
     pub fn run_with(
         &mut self,
         now: Instant,

@@ -1,9 +1,9 @@
 //! Ours beside what a user would choose instead, on the same machine: `cargo xtask peers`.
 //!
 //! [`rows`] has the comparisons, in the form of [`row`]. [`probe`] says how a number is obtained:
-//! [`session`] runs the programs, as [`children`] that do not outlive this process, and [`parse`]
-//! reads their output. [`table`] prints the result. The crates among the peers, and the source of
-//! the program for MPI, are in `peers/`, a workspace of its own.
+//! [`session`] runs the programs, as [`children`] that do not outlive this process, and
+//! [`mod@parse`] reads their output. [`table`] prints the result. The crates among the peers, and
+//! the source of the program for MPI, are in `peers/`, a workspace of its own.
 
 mod children;
 mod parse;
