@@ -6,7 +6,7 @@
 
 use super::queues::{Kind, SendEntry};
 use super::responder::{Answer, Incoming};
-use super::segments;
+use super::segments::{self, SegmentError};
 use super::{Qp, state};
 use crate::shared::Core;
 use rackweave_base::{Payload, Psn, Rkey};
@@ -193,15 +193,6 @@ impl Qp {
         core.cqs.has_space(self.receive_cq).then_some(())
     }
 
-    /// The bytes of a SEND or WRITE in one piece, if they are in several and fit a packet: what a
-    /// packet stores as a word is stored as a word.
-    #[inline]
-    fn together(&self, core: &Core, entry: &SendEntry) -> Option<Payload> {
-        let segments = entry.request.segments();
-        let is_one = segments.len() == 1 || entry.length > self.connection.mtu.bytes();
-        (!is_one).then(|| segments::gather(core, self.pd, segments, 0, entry.length).ok())?
-    }
-
     /// Copies the bytes of a SEND to the peer's oldest receive request.
     #[inline]
     fn copy_to_receive(
@@ -211,17 +202,9 @@ impl Qp {
         (peer, peer_core): (&Qp, &Core),
     ) -> Option<()> {
         let into = peer.responder.receives.oldest()?.segments();
-        if let Some(payload) = self.together(core, entry) {
-            return segments::scatter(peer_core, peer.pd, into, 0, &payload).ok();
-        }
-        let (segments, mut at) = (entry.request.segments(), 0);
-        let copied = segments::for_each_source(core, self.pd, segments, entry.length, |source| {
-            let payload = Payload::Region(source);
-            segments::scatter(peer_core, peer.pd, into, at, &payload)?;
-            at += source.len();
-            Ok(())
-        });
-        copied.ok()
+        self.copy_pieces(core, entry, |at, payload| {
+            segments::scatter(peer_core, peer.pd, into, at, &payload)
+        })
     }
 
     /// Copies the bytes of a WRITE to a range at the peer.
@@ -237,14 +220,31 @@ impl Qp {
         let Some(target) = target.ok()? else {
             return Some(());
         };
-        if let Some(payload) = self.together(core, entry) {
-            return segments::stored(payload.store(&core.memory, target)).ok();
+        self.copy_pieces(core, entry, |at, payload| {
+            let part = target.part(at, payload.len() as u32);
+            segments::stored(payload.store(&core.memory, part))
+        })
+    }
+
+    /// Passes the bytes of a SEND or WRITE to `store`, with their offsets. Bytes of several
+    /// segments that fit a packet are one piece: what a packet stores as a word is stored as a word.
+    #[inline]
+    fn copy_pieces(
+        &self,
+        core: &Core,
+        entry: &SendEntry,
+        mut store: impl FnMut(u32, Payload) -> Result<(), SegmentError>,
+    ) -> Option<()> {
+        let (segments, length) = (entry.request.segments(), entry.length);
+        if segments.len() > 1 && length <= self.connection.mtu.bytes() {
+            let payload = segments::gather(core, self.pd, segments, 0, length).ok()?;
+            return store(0, payload).ok();
         }
-        let (segments, mut at) = (entry.request.segments(), 0);
-        let copied = segments::for_each_source(core, self.pd, segments, entry.length, |source| {
-            let part = target.part(at, source.len());
+        let mut at = 0;
+        let copied = segments::for_each_source(core, self.pd, segments, length, |source| {
+            store(at, Payload::Region(source))?;
             at += source.len();
-            segments::stored(core.memory.copy(source, part))
+            Ok(())
         });
         copied.ok()
     }

@@ -135,6 +135,28 @@ fn a_request_that_its_own_nic_refuses_changes_nothing() {
 }
 
 #[test]
+fn words_in_two_segments_are_not_stored_apart_even_without_a_buffer() {
+    let mut pair = Pair::with(&Setup {
+        pool: 0,
+        ..Setup::default()
+    });
+    pair.set_cut_through(|_| Reach::Reached);
+    let (near, far) = (pair.a.region.clone(), pair.b.region.clone());
+    let write = Operation::Write {
+        address: far.address,
+        rkey: far.rkey,
+        immediate: None,
+    };
+    let request = WorkRequest::new(1, write, &[near.segment(0, 4), near.segment(4, 4)]);
+    pair.a.block.write(0, &[1; 8]);
+    pair.a.nic.post_send(pair.a.qpn, request).unwrap();
+    pair.run_for(rackweave_base::Duration::from_micros(50));
+    assert_eq!(pair.a.statuses(), [], "it waits for a buffer");
+    assert_eq!(pair.b.bytes(0, 8), [0; 8]);
+    assert!(pair.a.counter("pool_stalls") > 0);
+}
+
+#[test]
 fn a_send_without_a_receive_waits_in_packets_and_later_ones_cut_through() {
     let mut pair = pair();
     pair.a.block.write(0, b"first");

@@ -156,10 +156,8 @@ fn hold_items(site: &mut dyn Site, flow: &Flow, consumers: &[usize]) -> bool {
     let mut hold = false;
     site.switch(&mut |_, switch| {
         let flows = &switch.program().flows;
-        let ids = consumers.iter().map(|&at| flow.consumers[at].id);
-        hold = ids
-            .into_iter()
-            .any(|id| flows.unconsumed(ThreadId(id.0), id) > 0);
+        let mut ids = consumers.iter().map(|&at| flow.consumers[at].id);
+        hold = ids.any(|id| flows.unconsumed(ThreadId(id.0), id) > 0);
     });
     hold
 }
