@@ -227,7 +227,7 @@ impl Qp {
     }
 
     /// Passes the bytes of a SEND or WRITE to `store`, with their offsets. Bytes of several
-    /// segments that fit a packet are one piece: what a packet stores as a word is stored as a word.
+    /// segments that fit a packet are one piece, so that a word is stored as by a packet.
     #[inline]
     fn copy_pieces(
         &self,
