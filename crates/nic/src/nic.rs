@@ -11,7 +11,7 @@ use crate::table::QpTable;
 use crate::{Counters, DropReason, NicConfig, region_table};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, KeyRng, Memory, Packet, Qpn};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Packet, Qpn};
 use rackweave_verbs::QpEvent;
 use rackweave_wire::{Ecn, Opcode, ParseError, Verdict, View, icrc};
 
@@ -243,6 +243,11 @@ impl Nic {
     /// The next asynchronous event.
     pub fn poll_event(&mut self) -> Option<QpEvent> {
         self.core.events.pop_front()
+    }
+
+    /// Its address on the link.
+    pub fn mac(&self) -> MacAddr {
+        self.core.config.mac
     }
 
     /// The counters.

@@ -19,7 +19,7 @@ use crate::guard::Guard;
 use crate::index::{Index, IndexConfig};
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
-use rackweave_base::{Memory, Packet, PortId};
+use rackweave_base::{MacAddr, Memory, Packet, PortId};
 use rackweave_switch::transfer::{Engine, EngineConfig, EngineEvent, EngineTask, Sort};
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
 use rackweave_wire::fabric::query;
@@ -178,6 +178,10 @@ impl Program for Pipeline {
     fn generator_keys(&self) -> usize {
         let pages = self.pages.generator_keys();
         self.engine.generator_keys() + self.flows.generator_keys() + pages
+    }
+
+    fn port_of(&self, host: MacAddr) -> Option<PortId> {
+        self.forward.port_of(host)
     }
 
     #[inline]

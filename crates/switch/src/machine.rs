@@ -9,7 +9,7 @@ use crate::budget::{Budget, BudgetError, Ledger};
 use crate::counters::Counters;
 use crate::fabric::{Direction, Fabric, SwitchConfig, Tap};
 use crate::pass::Pass;
-use rackweave_base::{Instant, Packet, PortId};
+use rackweave_base::{Instant, MacAddr, Packet, PortId};
 use std::collections::VecDeque;
 
 /// A program: what the switch does with packets.
@@ -36,6 +36,11 @@ pub trait Program: Sized {
     /// which they are not must have no effect in its pass either.
     fn is_alive(&self, _task: &Self::Task) -> bool {
         true
+    }
+    /// The port by which this program forwards packets for a host, if it does and does nothing else
+    /// with them.
+    fn port_of(&self, _host: MacAddr) -> Option<PortId> {
+        None
     }
     /// Handles a packet that the packet generator sent for `key`.
     fn generated(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, key: u32);

@@ -287,8 +287,8 @@ impl<P: Program> World<P> {
     }
 
     /// Has this share of requests from node to node executed without packets, at once, where the
-    /// cables of both nodes are whole: for tests of [`Nic::cut_through`], since no machine across a
-    /// cable can do that.
+    /// switches forward packets between both nodes over whole cables: for tests of
+    /// [`Nic::cut_through`], since no machine across a cable can do that.
     pub fn set_cut_through(&mut self, share: f64) {
         self.cut_through.0 = share;
         for nic in self.nodes.iter_mut().filter_map(|node| node.nic.as_mut()) {

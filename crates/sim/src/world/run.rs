@@ -1,9 +1,9 @@
 //! The event loop: takes the next event and advances the state machine that it concerns.
 
-use super::switches::Far;
-use super::{Event, ReadLines, Stop, World};
+use super::switches::{CablePipe, Far, SwitchSlot};
+use super::{Event, ReadLines, Stop, SwitchPort, World};
 use crate::word_turns;
-use rackweave_base::{Instant, Packet, PortId};
+use rackweave_base::{Instant, MacAddr, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_nic::Reach;
 use rackweave_switch::Program;
@@ -264,22 +264,29 @@ impl<P: Program> World<P> {
         if node.up.link.is_down() {
             return;
         }
+        let place = node.place;
         let Some(mut nic) = node.nic.take() else {
             return;
         };
+        let mac = nic.mac();
         let (share, rng) = &mut self.cut_through;
         let (nodes, mut reached) = (&mut self.nodes, Vec::new());
+        let (switches, cables) = (&self.switches, &self.cables);
         nic.cut_through(u32::MAX, |peer, act| {
             let peer = usize::from(peer);
             let other = &mut nodes[peer];
-            match &mut other.nic {
-                Some(other_nic) if !other.up.link.is_down() && rng.chance(*share) => {
-                    act(other_nic);
-                    reached.push(peer);
-                    Reach::Reached
-                }
-                _ => Reach::Unreachable,
+            let is_down = other.up.link.is_down() || !rng.chance(*share);
+            let Some(other_nic) = other.nic.as_mut().filter(|_| !is_down) else {
+                return Reach::Unreachable;
+            };
+            let there = (place, peer, other_nic.mac());
+            let back = (other.place, index, mac);
+            if ![there, back].iter().all(|way| leads(switches, cables, way)) {
+                return Reach::Unreachable;
             }
+            act(other_nic);
+            reached.push(peer);
+            Reach::Reached
         });
         self.nodes[index].nic = Some(nic);
         if !reached.is_empty() {
@@ -320,4 +327,26 @@ impl<P: Program> World<P> {
             .map_or(u64::MAX, |check| u64::from(u32::from_be_bytes(check)));
         self.trace.word(check);
     }
+}
+
+/// Whether the switches would forward packets from a node's place to another node, over cables that
+/// are whole.
+fn leads<P: Program>(
+    switches: &[SwitchSlot<P>],
+    cables: &[CablePipe],
+    &(from, node, mac): &(SwitchPort, usize, MacAddr),
+) -> bool {
+    let mut at = from.switch;
+    for _ in switches {
+        let switch = &switches[usize::from(at)];
+        let port = switch.machine.program().port_of(mac);
+        match port.map(|port| switch.ports[usize::from(port.0)]) {
+            Some(Far::Node(found)) => return usize::from(found) == node,
+            Some(Far::Cable(cable)) if !cables[usize::from(cable)].pipe.link.is_down() => {
+                at = cables[usize::from(cable)].to.switch;
+            }
+            _ => return false,
+        }
+    }
+    false
 }
