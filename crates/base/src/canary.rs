@@ -73,6 +73,11 @@ crate::named! {
         PagesDamageIsBlank = "pages-damage-is-blank",
         /// Pages leave their node without a check of the engine's log.
         PagesLogNotAsked = "pages-log-not-asked",
+        /// A revocation of leases is reported as done before the nodes have acknowledged it.
+        PagesRevokeUnconfirmed = "pages-revoke-unconfirmed",
+        /// Latches are granted at once although leases of a dead node, or of a lost directory, have
+        /// not expired.
+        PagesNoHold = "pages-no-hold",
         /// A remote reader accepts a tree node whose cache lines are from different moments.
         IndexNoTornCheck = "index-no-torn-check",
         /// A freed tree node still looks live.

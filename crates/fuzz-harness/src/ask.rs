@@ -294,6 +294,7 @@ fn pages(id: SequencerId, client: (NodeId, Qpn)) -> Vec<Request> {
         indexed: 8,
         timeout: PairAttributes::default().timeout,
         mtu: Mtu::B4096,
+        lease_after: None,
     };
     let numbers = SequencerSpec {
         first: 5,

@@ -120,6 +120,7 @@ impl Fuzzed {
             indexed: PAGES,
             timeout: Duration::from_millis(1),
             mtu: rackweave_verbs::Mtu::B4096,
+            lease_after: None,
         };
         controller.create_pages(&mut rack, spec).expect("capacity");
         let sequencer = SequencerSpec {

@@ -113,6 +113,7 @@ pub(crate) fn spec(
         indexed: 0,
         timeout: timeout + timeout,
         mtu: Mtu::B4096,
+        lease_after: None,
     };
     spec.indexed = choices::pages_indexed(config, spec.pages());
     spec

@@ -8,7 +8,7 @@ use super::table::{PageTable, Pages};
 use super::{Job, Outcome, PagesOptions};
 use crate::ycsb::embedded::{Driven, operate};
 use crate::ycsb::prelude::*;
-use rackweave_endpoint::page_store::PageStore;
+use rackweave_endpoint::page_store::{Fix, Mode, PageStore};
 
 /// An empty rack large enough for a job.
 ///
@@ -83,6 +83,11 @@ pub fn run_with(
 impl Pages for PageStore<Channel> {
     fn worker(&mut self) -> &mut rackweave_endpoint::page_store::Worker<Channel> {
         self.worker_mut()
+    }
+
+    fn fix(&mut self, page: PageId, mode: Mode) -> Fix {
+        let access = Arc::clone(self.access());
+        self.worker_mut().fix_at_once(page, mode, || access.now())
     }
 
     fn allocate(&mut self) -> Result<PageId, AllocateError> {

@@ -63,9 +63,10 @@ impl PagesOptions {
 }
 
 /// The counters that are shown: where pages came from, and what happened to them.
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 14] = [
     "fixes",
     "local_hits",
+    "leased_hits",
     "joined",
     "memory_indexed",
     "memory_fallback",

@@ -28,6 +28,9 @@ pub struct PagesOptions {
     pub buffer_bytes: u64,
     /// Pages that the switch indexes; none: all that fit.
     pub indexed: Option<u64>,
+    /// After how many verifications nodes get leases on a page, in real time; in virtual time they
+    /// get none.
+    pub lease_after: Option<u8>,
     /// Whether the store is the rack's, which may have pages of other programs: the run only
     /// allocates pages, and frees them at its end.
     pub shared: bool,
@@ -44,6 +47,7 @@ impl Default for PagesOptions {
             page_size: 64 << 10,
             buffer_bytes: 16 << 20,
             indexed: None,
+            lease_after: PageOptions::default().lease_after,
             shared: false,
             reuse: false,
             records_there: None,
@@ -163,6 +167,7 @@ impl PagesOptions {
             indexed: Some(self.indexed(pages)),
             fallback: nodes.memory,
             prepare: Prepare::Leave,
+            lease_after: self.lease_after,
             ..PageOptions::default()
         };
         let store = StoreMedium {
@@ -192,6 +197,7 @@ impl PagesOptions {
             workers,
             requests: self.slots().min(part(config.switch.page_slots, workers)),
             prepare: Prepare::Leave,
+            lease_after: self.lease_after,
             ..PageOptions::default()
         };
         let service = PageService::new(rack, &wanted)?;

@@ -14,6 +14,11 @@ pub(super) trait Pages {
     /// The worker that fixes pages.
     fn worker(&mut self) -> &mut Worker<Channel>;
 
+    /// Begins to fix a page.
+    fn fix(&mut self, page: PageId, mode: Mode) -> Fix {
+        self.worker().fix_in_turn(page, mode)
+    }
+
     /// Allocates an unused page of the store.
     fn allocate(&mut self) -> Result<PageId, AllocateError>;
 }
@@ -91,7 +96,7 @@ impl<P: Pages> PageTable<P> {
             Goal::Read { .. } => Mode::Shared,
             Goal::Change | Goal::Insert { .. } | Goal::Enter { .. } => Mode::Exclusive,
         };
-        State::Fixing(goal, page, self.pages.worker().fix_in_turn(page, mode))
+        State::Fixing(goal, page, self.pages.fix(page, mode))
     }
 
     /// Requests the page of the first record from `next` to `end`. False if there is none.

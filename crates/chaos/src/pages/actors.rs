@@ -228,8 +228,13 @@ impl Browser {
         }
         let history = self.shared.history.borrow();
         let asked = history.ask(now, self.session.who, page.number());
-        let fix = worker.fix(page, mode);
-        self.jobs.push(Job::Asked(fix, asked, page));
+        drop(history);
+        let leased = (mode == Mode::Shared).then(|| worker.fix_leased(page, || now));
+        let job = match leased.flatten() {
+            Some(guard) => self.fixed(now, asked, guard),
+            None => Job::Asked(worker.fix(page, mode), asked, page),
+        };
+        self.jobs.push(job);
         true
     }
 
@@ -292,7 +297,8 @@ impl Browser {
     }
 
     /// The node is presumed dead: it releases its fixed pages and reports nothing. It requests
-    /// pages exclusively, and must get none.
+    /// pages exclusively, and must get none. By leases it may read, as long as no other node can
+    /// change these pages.
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         for job in core::mem::take(&mut self.jobs) {
             match job {
@@ -302,6 +308,7 @@ impl Browser {
                 _ => {}
             }
         }
+        self.read_leased(&mut worker, context.now());
         let page = self.shared.page(self.rng.below(self.shared.pages));
         let ask = || worker.fix(page, Mode::Exclusive);
         let fix = *self.in_vain.get_or_insert_with(ask);
@@ -320,6 +327,19 @@ impl Browser {
         }
         self.worker = Some(worker);
         Step::Sleep(Duration::from_micros(10))
+    }
+}
+
+impl Browser {
+    fn read_leased(&self, worker: &mut Worker<Channel>, now: Instant) {
+        for index in 0..self.shared.habits.hot_pages {
+            let Some(guard) = worker.fix_leased(self.shared.page(index), || now) else {
+                continue;
+            };
+            let mut history = self.shared.history.borrow_mut();
+            let asked = history.ask(now, self.session.who, guard.page().number());
+            history.shared(now, asked, self.shared.got(&guard));
+        }
     }
 }
 

@@ -93,6 +93,7 @@ impl<'a> Harness<'a> {
             standbys: plan.standby.into_iter().collect(),
             target: TARGET,
             prepare: Prepare::Leave,
+            lease_after: plan.lease_after,
             ..PageOptions::default()
         };
         let pages = PageService::with_stores(&rack, &options, stores.collect());

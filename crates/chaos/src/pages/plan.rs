@@ -31,6 +31,8 @@ pub(super) struct PagesPlan {
     /// The differences of the page stores from the defaults.
     pub checksums: bool,
     pub evict_batch: u32,
+    /// How often pages are verified before they are leased, if they are.
+    pub lease_after: Option<u8>,
     /// How long a component that has to answer may be unavailable.
     pub patience: Duration,
     /// By how many queries the nodes' logs lag behind, if there are logs.
@@ -188,6 +190,7 @@ impl PagesPlan {
                 false => Duration::from_secs(5),
             },
             log_lag: rng.chance(0.4).then(|| rng.below(4)),
+            lease_after: lease_after(seed),
             nodes,
             disturbances,
         }
@@ -248,6 +251,12 @@ impl PagesPlan {
             Indexing::Hot(first) => first,
         }
     }
+}
+
+/// Draws from a generator of its own, so that a seed without leases keeps its run.
+fn lease_after(seed: u64) -> Option<u8> {
+    let mut rng = Rng::new(seed).fork("leases");
+    *rng.pick(&[None, None, Some(0), Some(0), Some(1), Some(4)])
 }
 
 fn nodes(rng: &mut Rng, page_size: u32, pages: u64) -> Vec<PageNode> {
@@ -340,6 +349,9 @@ impl fmt::Display for PagesPlan {
         )?;
         if let Some(second) = &self.second {
             write!(f, "{second}")?;
+        }
+        if let Some(times) = self.lease_after {
+            write!(f, "; leases after {times} verifications")?;
         }
         let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")

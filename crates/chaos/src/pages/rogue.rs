@@ -55,7 +55,7 @@ impl Rogue {
             1 => Op::Unfix { page, frame },
             2 => fetch(Mode::Shared),
             3 => fetch(Mode::Exclusive),
-            4 => Op::Verify { page },
+            4 => Op::Verify { page, lease: None },
             5 => Op::ReadHome { page },
             6 => Op::Flush {
                 store: page.store(),

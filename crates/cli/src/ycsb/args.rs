@@ -120,6 +120,10 @@ pub struct YcsbArgs {
     /// file stays with or without it
     #[arg(long, conflicts_with = "memory")]
     pub double_write: bool,
+    /// Pages: whether nodes read by leases, without asking the switch, what is read often; both:
+    /// one run without and one with them. Not in virtual time
+    #[arg(long, value_name = "WHEN", default_value = "on")]
+    pub leases: Leases,
     /// Operations per second of all threads together, at times of a Poisson process; latencies
     /// count from the intended time. Without it, an operation begins when another ends
     #[arg(long, value_name = "PER_SECOND")]
@@ -129,6 +133,17 @@ pub struct YcsbArgs {
     pub simulated: bool,
     #[command(flatten)]
     pub rack: RackArgs,
+}
+
+/// Whether nodes get leases.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leases {
+    /// They do
+    On,
+    /// They do not
+    Off,
+    /// A run without, then a run with them
+    Both,
 }
 
 /// What records lie in.

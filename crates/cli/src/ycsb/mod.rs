@@ -39,7 +39,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 /// The options of the page store.
-const OF_PAGES: [&str; 8] = [
+const OF_PAGES: [&str; 9] = [
     "--page-size",
     "--buffer",
     "--indexed",
@@ -48,6 +48,7 @@ const OF_PAGES: [&str; 8] = [
     "--reuse",
     "--memory",
     "--double-write",
+    "--leases",
 ];
 
 /// The options of the index.

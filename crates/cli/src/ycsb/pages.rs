@@ -1,9 +1,10 @@
 //! YCSB over the page store: its options, the location of the store, and its report.
 
-use super::args::YcsbArgs;
+use super::args::{Leases, YcsbArgs};
 use super::{errors, finish, simulated_or, with_progress};
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
 use crate::outcome::{CliError, Verdict};
+use crate::output;
 use crate::programs::RealRack;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded, simulated};
 use rackweave_bench::ycsb::{Nodes, YcsbError};
@@ -21,19 +22,41 @@ const BUFFER_SIMULATED: u64 = 2 << 20;
 /// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the
 /// store cannot be created or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let (job, joined) = plan(args, globals)?;
-    let explain = |error| errors::explain(&error, args);
+    let (mut job, joined) = plan(args, globals)?;
     if let Some(rack) = joined {
         return on_running(args, globals, &rack, job);
     }
+    if args.leases != Leases::Both {
+        let (verdict, _) = on_own(args, globals, &job)?;
+        return Ok(verdict);
+    }
+    let with = job.options.lease_after.take();
+    let (verdict, off) = on_own(args, globals, &job)?;
+    if verdict != Verdict::Passed {
+        return Ok(verdict);
+    }
+    job.options.lease_after = with;
+    let (verdict, on) = on_own(args, globals, &job)?;
+    if globals.args.format == Format::Text {
+        let ratio = on / off;
+        output::line(&format!(
+            "with leases, {ratio:.2} times as many operations/s"
+        ))?;
+    }
+    Ok(verdict)
+}
+
+/// Runs on a rack of its own. Returns the operations per second as well.
+fn on_own(args: &YcsbArgs, globals: &Globals, job: &Job) -> Result<(Verdict, f64), CliError> {
+    let explain = |error| errors::explain(&error, args);
     job.options.check().map_err(explain)?;
-    let (medium, store) = medium(args, &job).map_err(explain)?;
+    let (medium, store) = medium(args, job).map_err(explain)?;
     let outcome = with_progress(globals, |progress| match args.simulated {
-        true => simulated::run(&job, medium, progress),
+        true => simulated::run(job, medium, progress),
         false => {
-            let rack = embedded::rack(&job, &medium)?;
+            let rack = embedded::rack(job, &medium)?;
             globals.live.watch(rack.observer());
-            embedded::run_on(&rack, &job, medium, progress)
+            embedded::run_on(&rack, job, medium, progress)
         }
     });
     let Ok(Some(outcome)) = outcome else {
@@ -41,9 +64,10 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         if let (Some(path), false) = (&args.file, args.reuse) {
             let _stays = std::fs::remove_file(path);
         }
-        return outcome.map(|_| Verdict::Failed).map_err(explain);
+        return outcome.map(|_| (Verdict::Failed, 0.0)).map_err(explain);
     };
-    report(args, globals, (&job, &store), &outcome)
+    let verdict = report(args, globals, (job, &store), &outcome)?;
+    Ok((verdict, outcome.throughput()))
 }
 
 /// Runs on the pages of a running rack: in its first store, which others may use, with the buffer
@@ -85,6 +109,11 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
              --memory and --double-write away",
         ));
     }
+    if args.leases == Leases::Both && (args.simulated || args.file.is_some()) {
+        return Err(CliError::usage(
+            "--leases both makes a store twice, in real time; leave --file and --simulated away",
+        ));
+    }
     if globals.args.config.is_none() && joined.is_none() {
         config.node = Nodes::configs(args.nodes.unwrap_or(2), &[Role::Memory]);
     }
@@ -109,6 +138,11 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
         page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
         buffer_bytes: args.buffer.unwrap_or(buffer),
         indexed: args.indexed,
+        lease_after: match args.leases {
+            _ if args.simulated => None,
+            Leases::Off => None,
+            Leases::On | Leases::Both => PagesOptions::default().lease_after,
+        },
         reuse: args.reuse,
         shared: false,
         records_there: args.records,
@@ -135,6 +169,7 @@ fn report(
     let parameters = json!({
         "page_size_bytes": options.page_size,
         "buffer_bytes": options.buffer_bytes,
+        "lease_after": options.lease_after,
         "nodes": nodes,
         "depth": load.depth,
     });
@@ -143,6 +178,7 @@ fn report(
         "heap_to_buffers": found.heap_pages as f64 / frames,
         "shares": {
             "local": share(pages.local_hits + pages.joined),
+            "leased": share(pages.leased_hits),
             "memory": share(pages.memory_indexed + pages.memory_fallback),
             "storage": share(pages.storage_indexed + pages.storage_fallback),
         },

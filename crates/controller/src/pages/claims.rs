@@ -149,6 +149,7 @@ impl Controller {
             latch: LatchWord::open(survey.version.max(version)),
             holder: None,
             doubted: false,
+            leases: 0,
             place: PageLocation::HOME.lost(),
         };
         let settled = match settled(&claims, survey) {
@@ -194,6 +195,7 @@ impl Controller {
                     latch: LatchWord::open(survey.version).locked(),
                     holder: Some(claim.node.0),
                     doubted: true,
+                    leases: 0,
                     place: PageLocation::HOME.lost(),
                 }
             }
@@ -221,6 +223,7 @@ impl Controller {
                 latch: LatchWord::open(survey.version),
                 holder: None,
                 doubted: false,
+                leases: 0,
                 place: PageLocation::HOME,
             }),
             // An earlier write may still complete there, and make it a valid older version.
@@ -307,12 +310,14 @@ fn state_of(claim: Claim) -> EntryState {
             latch: latch.locked(),
             holder: Some(claim.node.0),
             doubted: false,
+            leases: 0,
             place: PageLocation::HOME.lost(),
         },
         false => EntryState {
             latch,
             holder: None,
             doubted: false,
+            leases: 0,
             place: PageLocation::dirty(claim.node.0, claim.frame),
         },
     }
@@ -339,6 +344,7 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
             latch: LatchWord::open(version).locked(),
             holder: Some(holder.node.0),
             doubted: false,
+            leases: 0,
             place,
         });
     }
@@ -352,6 +358,7 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
             latch: LatchWord::open(survey.version),
             holder: None,
             doubted: false,
+            leases: 0,
             place: PageLocation::HOME,
         }),
     }

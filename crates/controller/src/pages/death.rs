@@ -48,6 +48,8 @@ impl Controller {
         if !lives {
             self.cut_off(site, &dead, slots);
         }
+        // If it is alive, it may use its leases for a while.
+        self.hold_latches(site);
         let mut death = with_pages(site, |pages| pages.node_died(node.0));
         self.fallback_died(site, node.0, &mut death);
         self.note_lost(death.lost);
@@ -246,6 +248,9 @@ fn fed_by(
     match task {
         Task::Engine(EngineTask::Start(start)) if is_source(start.source) => {
             Some(start.cookie as u16)
+        }
+        Task::Engine(EngineTask::WriteWordAt { lane, cookie, .. }) if is_source(*lane) => {
+            Some(*cookie as u16)
         }
         Task::Engine(EngineTask::Refuse { lane, .. }) if is_source(*lane) => {
             Some(program.engine.cookie(*lane) as u16)

@@ -15,12 +15,17 @@ impl Controller {
     /// Reverts a lost page to its version in storage. Its version number increases, so that no
     /// earlier copy is taken for it. Returns false if it is not lost, or no longer: a node that had
     /// it latched when it was lost may have given it back changed. Returns false, too, as long as a
-    /// node has its latch: retry later.
+    /// node has its latch, or may read a lost version by a lease: retry later.
     pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let Some(state) = self.page_state(site, page) else {
             return false;
         };
         if state.place.is_lost() && state.latch.is_locked() {
+            return false;
+        }
+        // A lost page gets no new leases.
+        let is_read = self.holds_latches(site) || !self.revoke_leases(site, page, state.leases);
+        if state.place.is_lost() && is_read {
             return false;
         }
         let latch = state.latch.changed();
@@ -31,6 +36,7 @@ impl Controller {
                 true => EntryState {
                     latch,
                     place,
+                    leases: 0,
                     ..state
                 },
                 false => state,
@@ -93,6 +99,7 @@ impl Controller {
             holder: latch.anyone(),
             doubted: latch.doubter().is_some(),
             place,
+            leases: 0,
         })
     }
 

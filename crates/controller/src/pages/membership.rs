@@ -32,12 +32,15 @@ impl Controller {
         if closes && self.change_key(site, store).is_err() {
             return false;
         }
-        let registry = self.pages.as_mut().expect("as above");
         for (index, &(_, is_member)) in changes.iter().enumerate() {
+            let registry = self.pages.as_mut().expect("as above");
             registry.members[index].set(store, is_member);
             let node = registry.spec.nodes[index].node;
             // A dead node gets its stores when it returns.
             with_pages(site, |pages| pages.set_member(node.0, store, is_member));
+            if !is_member {
+                self.revoke_leases_of(site, node, store);
+            }
         }
         for (index, &(was, is)) in changes.iter().enumerate() {
             if closes || was != is {

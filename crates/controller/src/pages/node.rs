@@ -96,16 +96,19 @@ impl Controller {
         let node = registry.pool.node;
         let at = address(site, node)?;
         let mut links = Vec::new();
-        for bit in 0..SOURCES {
+        for bit in 0..=SOURCES {
             links.push(LaneLink {
                 lane: LaneId(first_source.0 + u16::from(bit)),
                 old: registry.sources.get(usize::from(bit)).copied(),
-                wanted: self.wanted_source(),
+                wanted: self.wanted_source(bit, &registry.pool),
             });
         }
         registry.sources = self.link_lanes(site, (node, at), &links)?;
         for (bit, link) in (0..).zip(links) {
-            let role = PageRole::Source { node: node.0, bit };
+            let role = match bit {
+                SOURCES => PageRole::Lease(node.0),
+                _ => PageRole::Source { node: node.0, bit },
+            };
             with_pages(site, |pages| pages.set_role(link.lane, Some(role)))?;
         }
         let entry = NodeEntry {
@@ -286,7 +289,17 @@ impl Controller {
     /// A lane for pages out of a node's buffer frames. The switch gives it to the next transfer as
     /// soon as it has refused a page by its header, while the node's NIC still sends the rest: a
     /// NIC that accepts one READ at a time would refuse the next one, and break the queue pair.
-    pub(super) fn wanted_source(&mut self) -> Wanted {
+    ///
+    /// The lane after the last one writes the node's lease words.
+    pub(super) fn wanted_source(&mut self, bit: u8, pool: &PagePool) -> Wanted {
+        if bit == SOURCES {
+            let page_size = self.pages.as_ref().map_or(0, |it| it.spec.page_size);
+            let kind = LaneKind::Word {
+                address: pool.region.address + control::leases_at(page_size, pool.frames),
+                rkey: pool.region.rkey,
+            };
+            return self.wanted(kind, Access::REMOTE_WRITE);
+        }
         Wanted {
             reads: READS_MAX,
             ..self.wanted(LaneKind::Source, Access::REMOTE_READ)

@@ -5,7 +5,7 @@
 //! then on no node's compare-and-swap succeeds there, whatever it had read before. Demotion takes
 //! the entry out of the switch and writes place and latch word, in this order. In between nodes
 //! find the page in neither directory, and retry. A page whose home is being written is not moved:
-//! the end of that write must find its entry.
+//! the end of that write must find its entry. There are no leases on pages in the server's memory.
 
 use super::fallback::{self, TAKEN};
 use super::set_up::with_pages;
@@ -53,6 +53,7 @@ impl Controller {
             holder: latch.anyone(),
             doubted: latch.doubter().is_some(),
             place,
+            leases: 0,
         };
         let inserted =
             !place.is_writing() && with_pages(site, |pages| pages.insert(page, state)).is_ok();
@@ -64,16 +65,24 @@ impl Controller {
     }
 
     /// Moves the entry of a page from the switch to the server's memory. Returns false if it is not
-    /// in the switch, if its home is being written, or if there is no server.
+    /// in the switch, if its home is being written, if leases on it cannot be revoked, or if there
+    /// is no server.
     pub fn demote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let Some(at) = self.fallback_entry(page) else {
             return false;
         };
-        let state = with_pages(site, |pages| pages.remove(page));
-        if let Some(state) = &state {
-            fallback::store(site, at, state);
+        if self.holds_latches(site) {
+            return false;
         }
-        state.is_some()
+        let Some(state) = with_pages(site, |pages| pages.remove(page)) else {
+            return false;
+        };
+        if !self.revoke_leases(site, page, state.leases) {
+            let _fits = with_pages(site, |pages| pages.insert(page, state));
+            return false;
+        }
+        fallback::store(site, at, &state);
+        true
     }
 
     /// Demotes up to `limit` pages that were not requested since the previous call; returns their

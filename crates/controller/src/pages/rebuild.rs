@@ -38,6 +38,9 @@ impl Controller {
             let _fits = with_pages(site, |pages| pages.insert(page, state));
         }
         self.unmark_writes(site);
+        self.set_leases(site);
+        // The leases of the lost directory are known to nobody.
+        self.hold_latches(site);
         for (index, worker) in self.all_channels() {
             let _table_fits = self.start_channel(site, index, worker);
         }

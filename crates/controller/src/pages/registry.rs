@@ -4,7 +4,7 @@ use super::{PageChannel, PagePool, PageSpec};
 use crate::lanes::Connected;
 use crate::{Controller, RegionName};
 use rackweave_base::{NodeId, Qpn, Rkey};
-use rackweave_programs::pages::{LostPage, StoreSet};
+use rackweave_programs::pages::{LostPage, SOURCES, StoreSet};
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::page::PageId;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl PageRegistry {
     /// The lanes that it has in the switch.
     pub fn lane_numbers(&self) -> impl Iterator<Item = LaneId> {
         let run = |first: &LaneId, count: u16| (first.0..first.0 + count).map(LaneId);
-        let sources = u16::from(rackweave_programs::pages::SOURCES);
+        let sources = u16::from(SOURCES) + 1;
         let slots = self.slots.len() as u16;
         let requests = self.first_request.iter().zip(&self.spec.nodes);
         let requests = requests.flat_map(move |(first, node)| run(first, node.workers));
@@ -143,9 +143,9 @@ impl PageRegistry {
         [LaneId(first), LaneId(first + 1), LaneId(first + 2)]
     }
 
-    /// The node and bit of a source lane.
+    /// The node and bit of a source lane, or of the node's lane for lease words ([`SOURCES`]).
     pub fn source(&self, lane: LaneId) -> Option<(usize, u8)> {
-        let sources = u16::from(rackweave_programs::pages::SOURCES);
+        let sources = u16::from(SOURCES) + 1;
         let at = self
             .first_source
             .iter()

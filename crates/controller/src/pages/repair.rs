@@ -124,6 +124,8 @@ impl Controller {
         for task in dropped {
             let lane = match *task {
                 Task::Engine(EngineTask::Start(start)) => start.source,
+                Task::Engine(EngineTask::WriteWordAt { lane, .. })
+                | Task::Event(EngineEvent::Written { lane, .. }) => lane,
                 Task::Engine(EngineTask::Refuse { lane, .. }) => lane,
                 Task::Event(EngineEvent::Done { lane, .. } | EngineEvent::Refused { lane, .. }) => {
                     lane
@@ -194,11 +196,12 @@ impl Controller {
         };
         let node = registry.spec.nodes[index].node;
         let made = registry.nodes[index].as_ref();
-        let Some(made) = made.map(|node| node.sources[usize::from(bit)]) else {
+        let made = made.map(|node| (node.sources[usize::from(bit)], node.pool));
+        let Some((made, pool)) = made else {
             return;
         };
         let Ok(at) = address(site, node) else { return };
-        let wanted = self.wanted_source();
+        let wanted = self.wanted_source(bit, &pool);
         let Ok(linked) = self.relink_lane(site, &made, at, wanted) else {
             return;
         };
@@ -291,7 +294,10 @@ fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
     match *task {
         Task::Page(task) => Some(task.slot()),
         Task::Engine(EngineTask::Start(start)) => of(start.source, start.cookie),
-        Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => of(lane, cookie),
+        Task::Engine(
+            EngineTask::WriteWords { lane, cookie, .. }
+            | EngineTask::WriteWordAt { lane, cookie, .. },
+        ) => of(lane, cookie),
         Task::Engine(EngineTask::Refuse { lane, .. }) => of(lane, program.engine.cookie(lane)),
         // A task that would end a movement would end the slot's next one.
         Task::Event(

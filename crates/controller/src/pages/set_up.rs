@@ -57,7 +57,7 @@ impl Controller {
         let mut first_slot = Vec::new();
         let mut slot = 0;
         for node in &spec.nodes {
-            first_source.push(self.lanes.take(u16::from(SOURCES))?);
+            first_source.push(self.lanes.take(u16::from(SOURCES) + 1)?);
             first_request.push(self.lanes.take(node.workers)?);
             first_slot.push(slot);
             slot += node.workers * node.slots;
@@ -107,6 +107,7 @@ impl Controller {
         for store in 0..stores {
             self.bring_store_up(site, store as u8)?;
         }
+        self.set_leases(site);
         self.index_first(site)
     }
 

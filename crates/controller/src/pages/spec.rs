@@ -56,6 +56,9 @@ pub struct PageSpec {
     pub timeout: rackweave_base::Duration,
     /// The path MTU of its connections.
     pub mtu: Mtu,
+    /// How often a page is verified without being changed before nodes get leases on it, at most
+    /// seven times; `None`: they get none.
+    pub lease_after: Option<u8>,
 }
 
 /// A node's buffer frames, as made.

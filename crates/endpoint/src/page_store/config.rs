@@ -22,6 +22,9 @@ pub struct PoolConfig {
     pub low_water: u32,
     /// How long a peer may fail to respond before a fix fails.
     pub patience: Duration,
+    /// Whether the node asks for leases on pages that it reads often, in order to read them without
+    /// asking the directory.
+    pub leases: bool,
     /// Seed for the retry times.
     pub seed: u64,
 }
@@ -36,7 +39,7 @@ impl PoolConfig {
         self.patience * 2
     }
 
-    /// A pool with this many buffer frames and default settings: checksums on; an eighth of the
+    /// A pool with this many buffer frames and default settings: checksums on, no leases; an eighth of the
     /// buffer frames kept free, but at most 64; evicted in batches of half as many.
     pub fn new(node: u16, page_size: u32, frames: u32) -> Self {
         let low_water = (frames / 8).clamp(1, 64);
@@ -49,6 +52,7 @@ impl PoolConfig {
             evict_batch: (low_water / 2).max(1),
             low_water,
             patience: Self::PATIENCE,
+            leases: false,
             seed: 1,
         }
     }

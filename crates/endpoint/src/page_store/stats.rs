@@ -10,7 +10,9 @@ counters! {
         fixes,
         /// Of those: the newest version was already in the pool.
         local_hits,
-        /// Of those: another fix of this node was already fetching the page.
+        /// Of those: without a request to the directory, by a lease.
+        leased_hits,
+        /// Of the fixes: another fix of this node was already fetching the page.
         joined,
         /// Pages that came from a node's memory; entry in the switch.
         memory_indexed,

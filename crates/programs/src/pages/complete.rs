@@ -189,7 +189,8 @@ impl Pages {
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         // Whether data from memory is valid is known only in the last stage. If this completion is
         // repeated, it reports that the source is gone, and the node retries.
-        let is_checked = !end.is_storage() && end.is_done();
+        let moves_nothing = ended.operation == Some(Operation::Revoke);
+        let is_checked = !end.is_storage() && end.is_done() && !moves_nothing;
         let repeated = match is_checked {
             true => end.with_outcome(Outcome::SourceGone),
             false => *end,

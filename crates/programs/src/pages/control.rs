@@ -2,8 +2,8 @@
 //! may read and change any cell.
 
 use super::registers::{ACTIVE, BUSY, DOUBTED, operation};
-use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry};
-use rackweave_base::Psn;
+use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry, leases};
+use rackweave_base::{Instant, Psn};
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, PageLocation};
@@ -20,6 +20,8 @@ pub struct EntryState {
     pub doubted: bool,
     /// The location of the newest version.
     pub place: PageLocation,
+    /// The nodes that may have leases, by bit.
+    pub leases: u32,
 }
 
 /// A page whose newest version was lost with a node.
@@ -54,6 +56,7 @@ impl EntryState {
             holder: if is_holder { None } else { self.holder },
             doubted: self.doubted && !is_holder,
             place: self.place.died(node),
+            leases: self.leases & !leases::bit(node),
         }
     }
 }
@@ -207,7 +210,7 @@ impl Pages {
     pub fn insert(&mut self, page: PageId, state: EntryState) -> Result<(), TableError> {
         let entry = self.index.insert(page)?;
         self.set_entry(entry, state);
-        *self.registers.touched.control(entry) = 1;
+        *self.registers.leases.control(entry) |= leases::TOUCHED;
         Ok(())
     }
 
@@ -236,6 +239,26 @@ impl Pages {
         let state = change(self.peek_entry(entry));
         self.set_entry(entry, state);
         true
+    }
+
+    /// Gives a node a lease on a page that has been verified this often, at most seven times, since
+    /// another node latched it; `None`: never.
+    pub fn set_leases(&mut self, after: Option<u8>) {
+        self.lease_after = after;
+    }
+
+    /// Grants no latch before this time, at which leases that cannot be revoked have expired.
+    pub fn hold_latches(&mut self, until: Instant) {
+        let until = self.held.lookup(0).map_or(until, |&held| until.max(held));
+        // Without an entry there is no directory.
+        let _fits = self.held.set(0, Some(until));
+    }
+
+    /// Whether no latch is granted at this time: leases that nobody can revoke may not have
+    /// expired.
+    #[inline]
+    pub fn holds_latches(&self, now: Instant) -> bool {
+        self.held.lookup(0).is_some_and(|&until| now < until)
     }
 
     /// Number of indexed pages.
@@ -284,7 +307,8 @@ impl Pages {
         let pages: Vec<_> = self.index.pages().collect();
         let mut cold = Vec::new();
         for (page, entry) in pages {
-            let touched = core::mem::take(self.registers.touched.control(entry));
+            let cell = self.registers.leases.control(entry);
+            let touched = core::mem::replace(cell, *cell & !leases::TOUCHED) & leases::TOUCHED;
             let writing = self.peek_entry(entry).place.is_writing();
             if touched == 0 && !writing && cold.len() < limit {
                 cold.push(page);
@@ -308,6 +332,7 @@ impl Pages {
             holder: (self.registers.holder.peek(entry) & !DOUBTED).checked_sub(1),
             doubted: self.registers.holder.peek(entry) & DOUBTED != 0,
             place: PageLocation(self.registers.place.peek(entry)),
+            leases: leases::nodes(self.registers.leases.peek(entry)),
         }
     }
 
@@ -317,5 +342,7 @@ impl Pages {
         *self.registers.holder.control(entry) = holder | doubted;
         *self.registers.latch.control(entry) = state.latch.0;
         *self.registers.place.control(entry) = state.place.0;
+        let cell = self.registers.leases.control(entry);
+        *cell = leases::with_nodes(*cell, state.leases);
     }
 }

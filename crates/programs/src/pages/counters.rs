@@ -8,8 +8,8 @@ use rackweave_wire::fabric::page::{Operation, Status};
 
 counters! {
     /// Answers of the page directory since the switch started. Every request that is the next one
-    /// of its channel is counted in one of these; [`PageCounters::repeated`] and
-    /// [`PageCounters::dropped_meanwhile`] are counted separately.
+    /// of its channel is counted in one of these; [`PageCounters::leased`],
+    /// [`PageCounters::repeated`] and [`PageCounters::dropped_meanwhile`] are counted separately.
     PageCounters {
         /// The latch is granted, or the page free to read, and the requester's own copy is current:
         /// nothing moves.
@@ -29,6 +29,8 @@ counters! {
         written,
         /// What was written to a store is to become durable.
         flushed,
+        /// Leases of other nodes on a page are to be revoked.
+        revoked,
         /// Another node holds the latch.
         locked,
         /// The directory has no entry for the page.
@@ -49,6 +51,8 @@ counters! {
         slot_busy,
         /// Requests of nodes about their own channel, which concern no page.
         housekeeping,
+        /// Leases given. Their requests are counted in [`PageCounters::verified`], too.
+        leased,
         /// Repeated requests, answered as before.
         repeated,
         /// Pages that their node had dropped when they were to be moved from there; indexed ones
@@ -64,6 +68,7 @@ impl PageCounters {
         let counter = match (status, operation) {
             (Status::Moving, Operation::Evict | Operation::WriteHome) => &mut self.written,
             (Status::Moving, Operation::Flush) => &mut self.flushed,
+            (Status::Moving | Status::Current, Operation::Revoke) => &mut self.revoked,
             (Status::Moving, _) => match work {
                 Some(Work::Page(PageTask::Command { .. })) => &mut self.storage,
                 _ => &mut self.memory,
@@ -110,8 +115,8 @@ mod tests {
         });
         let all = |counters: &PageCounters| counters.list().map(|(_, count)| count).sum::<u64>();
         let mut answers = 0;
-        for number in 1..=16 {
-            let operation = Operation::from_number(number).expect("there are sixteen");
+        for number in 1..=17 {
+            let operation = Operation::from_number(number).expect("there are seventeen");
             for status in [
                 Status::Moving,
                 Status::Current,
@@ -133,7 +138,7 @@ mod tests {
         }
         assert_eq!(counters.verified, 3);
         assert_eq!(counters.written, 2 * 3);
-        assert_eq!(counters.flushed, 3);
+        assert_eq!((counters.flushed, counters.revoked), (3, 6));
         // Thirteen operations move pages to the requester, judging by the kind of answer.
         assert_eq!((counters.storage, counters.memory), (13, 26));
     }

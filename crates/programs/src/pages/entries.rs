@@ -46,7 +46,7 @@ pub struct NodeEntry {
     pub rkey: Rkey,
     /// Number of frames.
     pub frames: u32,
-    /// The first of its [`super::SOURCES`] source lanes.
+    /// The first of its [`super::SOURCES`] source lanes, which the lane for its lease words follows.
     pub first_source: LaneId,
     /// The stores that are open to it.
     pub stores: StoreSet,
@@ -136,6 +136,8 @@ pub enum PageRole {
         /// The lane's bit.
         bit: u8,
     },
+    /// Lease words of a node.
+    Lease(u16),
     /// An NVMe target's requests, passed on to the slot's node.
     Relay(u16),
     /// An I/O queue of an NVMe target.

@@ -27,7 +27,7 @@
 //!
 //! Files: `request` a request's pass, `movement` the start of a movement; `complete` its end;
 //! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and
-//! epochs; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
+//! epochs; `leases` reads without a request; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
 //! `control` the control-plane operations; `counters` the answers by kind.
 
 mod complete;
@@ -35,6 +35,7 @@ mod control;
 mod counters;
 mod entries;
 mod index;
+mod leases;
 mod movement;
 mod queue;
 mod registers;
@@ -47,7 +48,7 @@ mod task;
 mod tests;
 
 use index::Index;
-use rackweave_base::{Packet, PortId, Psn};
+use rackweave_base::{Instant, Packet, PortId, Psn};
 use rackweave_switch::table::Direct;
 use rackweave_switch::transfer::{Engine, EngineEvent, Lane, LaneId};
 use rackweave_switch::{DropReason, Ledger, Pass};
@@ -62,7 +63,8 @@ pub use entries::{
 pub use movement::cargo;
 pub use task::{Digests, End, PageDigest, PageTask, Tasks};
 
-/// Source lanes of a node: transfers out of its buffer frames at a time.
+/// Source lanes of a node: transfers out of its buffer frames at a time. The lane after them
+/// revokes leases.
 pub const SOURCES: u8 = 31;
 
 /// The page directory.
@@ -75,9 +77,13 @@ pub struct Pages {
     nodes: Direct<NodeEntry>,
     stores: Direct<StoreEntry>,
     roles: Direct<PageRole>,
+    /// One entry: until when no latch is granted.
+    held: Direct<Instant>,
     /// The packet generator key of the first I/O queue.
     first_key: u32,
     counters: PageCounters,
+    /// After how many verifications a page is leased; `None`: never.
+    lease_after: Option<u8>,
 }
 
 impl Pages {
@@ -93,9 +99,11 @@ impl Pages {
             nodes: Direct::new("pages.nodes", 1, usize::from(config.nodes)),
             stores: Direct::new("pages.stores", 1, usize::from(config.stores)),
             roles: Direct::new("pages.roles", 0, usize::from(lanes)),
+            held: Direct::new("pages.held", 0, usize::from(config.entries > 0)),
             config,
             first_key,
             counters: PageCounters::default(),
+            lease_after: None,
         }
     }
 
@@ -126,6 +134,7 @@ impl Pages {
         ledger.direct(&self.nodes);
         ledger.direct(&self.stores);
         ledger.direct(&self.roles);
+        ledger.direct(&self.held);
     }
 
     /// Packet generator entries: one per I/O queue.
@@ -193,6 +202,7 @@ impl Pages {
             PageTask::Complete { slot, end } => self.complete(pass, slot, end),
             PageTask::Idle { slot } => self.idle(pass, slot),
             PageTask::Repeat { slot } => self.repeat(pass, slot),
+            PageTask::Revoke { slot, node } => self.revoke(pass, slot, node),
         }
     }
 
@@ -209,7 +219,10 @@ impl Pages {
                 self.transfer_refused(pass, cookie as u16, (node, bit));
             }
             // The lane stays reserved until the controller has repaired it.
-            (EngineEvent::Failed { cookie, lane, .. }, PageRole::Source { .. }) => {
+            (
+                EngineEvent::Failed { cookie, lane, .. },
+                PageRole::Source { .. } | PageRole::Lease(_),
+            ) => {
                 let slot = cookie as u16;
                 let command = &mut self.registers.command;
                 let command = command.read(&mut pass.cursor, usize::from(slot));
@@ -218,6 +231,9 @@ impl Pages {
                     source: lane,
                     command: Psn::new(command),
                 });
+            }
+            (EngineEvent::Written { cookie, .. }, PageRole::Lease(node)) => {
+                self.revoked(pass, cookie, node);
             }
             (EngineEvent::Written { cookie, .. }, PageRole::Word(_)) => {
                 self.completion_written(pass, cookie as u16);

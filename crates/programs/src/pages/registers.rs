@@ -112,8 +112,8 @@ pub(super) struct Registers {
     pub result_latch: Register<u64>,
     /// n: which source lanes carry a transfer: see [`super::sources`].
     pub sources: Register<u64>,
-    /// e: whether the page was requested since the controller last looked.
-    pub touched: Register<u8>,
+    /// e: which nodes may have leases, and whether the page was requested: see [`super::leases`].
+    pub leases: Register<u32>,
 }
 
 /// The operation in a cell of [`Registers::frame`].
@@ -172,7 +172,7 @@ impl Registers {
             result: Register::new("pages.result", 11, slots),
             result_latch: Register::new("pages.result_latch", 11, slots),
             sources: Register::new("pages.sources", 11, usize::from(config.nodes)),
-            touched: Register::new("pages.touched", 11, entries),
+            leases: Register::new("pages.leases", 11, entries),
         }
     }
 
@@ -204,7 +204,7 @@ impl Registers {
         }
         self.sketch.iter().for_each(|row| ledger.register(row));
         ledger.register(&self.holder);
-        ledger.register(&self.touched);
+        ledger.register(&self.leases);
         self.latch.declare(ledger);
         self.place.declare(ledger);
     }

@@ -8,7 +8,7 @@
 mod indexed;
 
 use super::movement::{From, Work};
-use super::registers::{BUSY, KEEP, MOVES_AT, NAK_SENT, PSN};
+use super::registers::{BUSY, KEEP, MOVES_AT, NAK_SENT, PSN, operation};
 use super::{Digests, PageTask, Pages, SlotEntry, Tasks, sources};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
@@ -43,6 +43,8 @@ struct Taken {
     work: Option<Work>,
     /// Number of moves of the page's place, if data moves from there.
     moves: u32,
+    /// See [`Response::leased`].
+    leased: bool,
 }
 
 impl Taken {
@@ -53,6 +55,7 @@ impl Taken {
             latch,
             work: None,
             moves: 0,
+            leased: false,
         }
     }
 }
@@ -128,6 +131,7 @@ impl Pages {
             granted: taken.granted,
             command: command(psn),
             latch: taken.latch,
+            leased: taken.leased,
         };
         let answer = (psn, messages(psn));
         let bytes = response.emit();
@@ -172,15 +176,20 @@ impl Pages {
         psn: Psn,
     ) -> Option<Taken> {
         let (s, cursor) = (usize::from(slot), &mut pass.cursor);
+        let kind = self.registers.frame.read(cursor, s);
         if self.registers.command.read(cursor, s) != psn.get() {
             return None;
         }
+        // Whether there are leases is known too late in the pass to be kept. Revoking none costs
+        // little, and reading without a lease, too.
+        let may_be_leased = operation(kind).is_some_and(Operation::is_exclusive);
         let result = self.registers.result.read(cursor, s);
         let latch = self.registers.result_latch.read(cursor, s);
         let result = result & ((1 << MOVES_AT) - 1);
         let again = Response::parse(u64::from(result), latch)?;
         Some(Taken {
             granted: again.granted,
+            leased: may_be_leased,
             ..Taken::plain(again.status, again.latch)
         })
     }
@@ -227,7 +236,11 @@ impl Pages {
         let makes_sense = match operation {
             Operation::Aim => true,
             Operation::Quiesce => node.is_some(),
-            Operation::Verify | Operation::Release | Operation::Disown | Operation::Flush => exists,
+            Operation::Verify
+            | Operation::Release
+            | Operation::Disown
+            | Operation::Flush
+            | Operation::Revoke => exists,
             _ => exists && fits,
         };
         let names_store = !matches!(operation, Operation::Aim | Operation::Quiesce);

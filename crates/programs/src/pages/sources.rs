@@ -5,11 +5,15 @@
 //! after it: bits 0 to 30 for one parity of epochs, 31 to 61 for the other, bit 63 the current
 //! parity. An epoch can end when no transfer of the previous one is left. After two ends, every
 //! transfer that had begun before the first is over, as with epochs in memory reclamation.
+//!
+//! Bit 62 says whether the node's lane for lease words is in use. It reads no buffer frame, and
+//! belongs to no epoch.
 
 use super::SOURCES;
 
 const MASK: u64 = (1 << SOURCES) - 1;
 const PARITY: u64 = 1 << 63;
+const LEASE: u64 = 1 << 62;
 
 const fn half(cell: u64, parity: bool) -> u64 {
     cell >> if parity { SOURCES as u32 } else { 0 } & MASK
@@ -28,9 +32,19 @@ pub(super) fn take(cell: &mut u64) -> Option<u8> {
     Some(bit)
 }
 
-/// Ends the transfer on lane `bit`.
+/// Takes the lane for lease words. Returns false if it is in use.
+pub(super) fn take_lease(cell: &mut u64) -> bool {
+    let is_free = *cell & LEASE == 0;
+    *cell |= LEASE;
+    is_free
+}
+
+/// Ends the transfer on lane `bit`, which may be [`SOURCES`]: the lane for lease words.
 pub(super) fn release(cell: &mut u64, bit: u8) {
-    *cell &= !(1 << bit | 1 << (bit + SOURCES));
+    *cell &= match bit {
+        SOURCES => !LEASE,
+        _ => !(1 << bit | 1 << (bit + SOURCES)),
+    };
 }
 
 /// Ends the epoch if that is possible.
@@ -64,6 +78,14 @@ mod tests {
         for bit in 0..SOURCES {
             release(&mut cell, bit);
         }
+        assert!(take_lease(&mut cell) && !take_lease(&mut cell));
+        assert_eq!(
+            take(&mut cell),
+            Some(0),
+            "the lane for lease words is none of them"
+        );
+        release(&mut cell, 0);
+        release(&mut cell, SOURCES);
         assert_eq!(cell & !PARITY, 0);
     }
 

@@ -120,6 +120,13 @@ pub enum PageTask {
         /// The slot.
         slot: u16,
     },
+    /// Revoke the lease of a node on the slot's page.
+    Revoke {
+        /// The slot.
+        slot: u16,
+        /// The node.
+        node: u16,
+    },
 }
 
 impl PageTask {
@@ -130,7 +137,8 @@ impl PageTask {
             | PageTask::Finish { slot, .. }
             | PageTask::Complete { slot, .. }
             | PageTask::Idle { slot }
-            | PageTask::Repeat { slot } => slot,
+            | PageTask::Repeat { slot }
+            | PageTask::Revoke { slot, .. } => slot,
         }
     }
 }

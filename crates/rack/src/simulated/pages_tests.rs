@@ -1,5 +1,6 @@
 //! The page directory end to end: requests of a channel, the switch, an NVMe target.
 
+mod leases;
 mod races;
 mod restarts;
 mod rogue;
@@ -88,6 +89,25 @@ impl Bench {
 
     /// With `entries` entries in the switch, and `promote_at` requests that make a page hot.
     fn with_index(indexed: u64, faults: f64, entries: u32, promote_at: u32) -> Self {
+        let options = PageOptions {
+            lease_after: None,
+            ..PageOptions::default()
+        };
+        let config = |config: &mut RackConfig| {
+            config.switch.page_entries = entries;
+            config.switch.page_promote_at = promote_at;
+            config.faults.loss = faults;
+            config.faults.duplicate = faults;
+            config.faults.reorder = faults;
+        };
+        Self::with_options(indexed, options, config).0
+    }
+
+    fn with_options(
+        indexed: u64,
+        options: PageOptions,
+        change: impl FnOnce(&mut RackConfig),
+    ) -> (Self, PageService) {
         let mut config = RackConfig {
             node: vec![
                 NodeConfig::new("compute0", Role::Compute),
@@ -99,13 +119,10 @@ impl Bench {
         };
         config.switch.consumer_rings = 0;
         config.switch.producer_rings = 0;
-        config.switch.page_entries = entries;
-        config.switch.page_promote_at = promote_at;
+        config.switch.page_entries = 128;
         config.switch.page_size = PAGE;
         config.switch.page_slots = 16;
-        config.faults.loss = faults;
-        config.faults.duplicate = faults;
-        config.faults.reorder = faults;
+        change(&mut config);
         let rack = SimulatedRack::new(&config).unwrap();
         let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
         let node = |node| PageNode {
@@ -118,15 +135,15 @@ impl Bench {
             nodes: vec![node(0), node(1)],
             indexed: Some(indexed),
             prepare: Prepare::Leave,
-            ..PageOptions::default()
+            ..options
         };
         let store = StoreMedium {
             name: "ssd".into(),
             node: NodeId(2),
             backend: ssd(&medium),
         };
-        PageService::with_stores(&rack, &options, vec![store]).unwrap();
-        Self { rack, medium }
+        let service = PageService::with_stores(&rack, &options, vec![store]).unwrap();
+        (Self { rack, medium }, service)
     }
 
     /// Has a node begin these operations.

@@ -149,6 +149,7 @@ impl Engine {
             }
             EngineTask::ReadWord(lane)
             | EngineTask::WriteWords { lane, .. }
+            | EngineTask::WriteWordAt { lane, .. }
             | EngineTask::Gather { lane, .. }
             | EngineTask::Complete(lane)
             | EngineTask::Reissue { lane, .. }

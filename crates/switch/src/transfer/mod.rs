@@ -179,6 +179,17 @@ pub enum EngineTask {
         /// Returned when the words are written.
         cookie: u32,
     },
+    /// Write one word behind the address of a word lane.
+    WriteWordAt {
+        /// The lane; it must be free.
+        lane: LaneId,
+        /// Bytes from the lane's address.
+        offset: u64,
+        /// The bytes, in memory order.
+        word: [u8; 8],
+        /// Returned when the word is written.
+        cookie: u32,
+    },
     /// Find the slowest member of a multicast transfer, then reissue from the first fragment that
     /// it lacks.
     Gather {

@@ -27,6 +27,12 @@ impl Engine {
                 let bytes = (first, second.unwrap_or_default());
                 self.word(pass, lane, length, bytes, cookie);
             }
+            EngineTask::WriteWordAt {
+                lane,
+                offset,
+                word,
+                cookie,
+            } => self.word(pass, lane, 8, (word, offset.to_le_bytes()), cookie),
             EngineTask::Gather {
                 lane,
                 at,
@@ -126,7 +132,8 @@ impl Engine {
         pass.forward(lane.port, read);
     }
 
-    /// Starts a word READ (`length` zero) or WRITE.
+    /// Starts a word READ (`length` zero) or WRITE. For one word, `high` is its offset from the
+    /// lane's address.
     fn word<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -181,14 +188,11 @@ impl Engine {
         bytes[8..].copy_from_slice(&high);
         Some(match length {
             0 => emit::read(config, memory, lane, psn, (address, rkey, 8)),
-            _ => emit::write(
-                config,
-                memory,
-                lane,
-                psn,
-                (address, rkey),
-                &bytes[..length as usize],
-            ),
+            8 => {
+                let at = address.wrapping_add(u64::from_le_bytes(high));
+                emit::write(config, memory, lane, psn, (at, rkey), &low)
+            }
+            _ => emit::write(config, memory, lane, psn, (address, rkey), &bytes),
         })
     }
 

@@ -152,7 +152,10 @@ impl Worker {
     fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let (frame, at) = self.frame(going.place);
         let op = match self.want {
-            Want::Latch => Op::Verify { page: going.page },
+            Want::Latch => Op::Verify {
+                page: going.page,
+                lease: None,
+            },
             _ => {
                 self.frames.write(at, &VOID.to_le_bytes());
                 Op::Fetch {

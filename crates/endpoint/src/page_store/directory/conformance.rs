@@ -199,7 +199,7 @@ impl Bench<'_> {
     /// The latch word.
     pub fn verify(&mut self, node: usize) -> LatchWord {
         let page = self.page;
-        self.expect(node, Op::Verify { page }, Answer::Done)
+        self.expect(node, Op::Verify { page, lease: None }, Answer::Done)
     }
 
     /// Writes a version of the page into a buffer frame.

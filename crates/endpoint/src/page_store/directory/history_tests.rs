@@ -153,7 +153,7 @@ impl History {
     fn use_copy(&mut self, node: usize, page: PageId, copy: Copy) {
         let frame = copy.frame;
         match self.rng.below(4) {
-            0 => self.begin(node, Op::Verify { page }),
+            0 => self.begin(node, Op::Verify { page, lease: None }),
             1 if copy.dirty => {
                 let keep = self.rng.chance(0.5);
                 self.begin(node, Op::Evict { page, frame, keep });

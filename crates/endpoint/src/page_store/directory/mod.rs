@@ -64,6 +64,8 @@ pub enum Op {
     Verify {
         /// The page.
         page: PageId,
+        /// The version for which the node asks for a lease.
+        lease: Option<u64>,
     },
     /// Releases the latch; the page was changed, and is in this buffer frame.
     Unfix {
@@ -123,7 +125,7 @@ impl Op {
     pub fn page(&self) -> Option<PageId> {
         match *self {
             Op::Fetch { page, .. }
-            | Op::Verify { page }
+            | Op::Verify { page, .. }
             | Op::Unfix { page, .. }
             | Op::Release { page }
             | Op::Evict { page, .. }
@@ -146,6 +148,8 @@ pub enum Answer {
     Unchanged,
     /// Any other operation: it is done. [`Op::Verify`]: the reply has the latch word.
     Done,
+    /// [`Op::Verify`]: the same, and the node has the lease that it asked for.
+    Leased,
     /// Another node holds the latch, or changed the page while it was moved. Nothing is granted;
     /// retry.
     Locked,

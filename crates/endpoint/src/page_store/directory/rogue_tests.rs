@@ -38,7 +38,7 @@ fn ops() -> Vec<Op> {
         fetch(ATTACKED, Mode::Exclusive, frame, None),
         fetch(ATTACKED, Mode::Shared, frame, Some(5)),
         fetch(ATTACKED, Mode::Exclusive, frame, Some(5)),
-        Op::Verify { page },
+        Op::Verify { page, lease: None },
         Op::Unfix { page, frame },
         Op::Release { page },
         Op::Own { page, frame },

@@ -2,7 +2,8 @@
 //! response and completion.
 //!
 //! An exclusive fetch may fail after the latch was granted. The latch is then released before the
-//! operation ends, so that only [`Answer::Fetched`] and [`Answer::Unchanged`] leave a latch.
+//! operation ends, so that only [`Answer::Fetched`] and [`Answer::Unchanged`] leave a latch. If
+//! other nodes have leases on the page, these are revoked last, before the operation ends.
 
 use super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, storage};
 use super::{Answer, Mode, Op, Served};
@@ -19,6 +20,10 @@ pub(super) struct SwitchWalk {
     /// The local version is not usable: move the whole page.
     whole: bool,
     failures: u8,
+    /// Other nodes may have leases on the page.
+    is_leased: bool,
+    /// The result of the operation, once the leases of others are revoked.
+    revoking: Option<(Answer, LatchWord)>,
     /// The pool's spare buffer frame.
     spare: u32,
 }
@@ -32,6 +37,8 @@ impl SwitchWalk {
             held: false,
             whole: false,
             failures: 0,
+            is_leased: false,
+            revoking: None,
         };
         (walk, walk.ask())
     }
@@ -77,6 +84,14 @@ impl SwitchWalk {
 
     fn ask(&self) -> Step {
         let nowhere = PageId::default();
+        if self.revoking.is_some() {
+            return Step::Ask {
+                operation: Operation::Revoke,
+                page: self.goal.page().unwrap_or_default(),
+                argument: 0,
+                frame: 0,
+            };
+        }
         let (operation, page, argument, frame) = match self.goal {
             Goal::Do(Op::Fetch {
                 page,
@@ -87,7 +102,14 @@ impl SwitchWalk {
                 let (operation, argument) = self.fetching(mode, have);
                 (operation, page, argument, frame)
             }
-            Goal::Do(Op::Verify { page }) | Goal::Unmark { page, .. } => {
+            Goal::Do(Op::Verify {
+                page,
+                lease: Some(version),
+            }) => {
+                let have = Request::have(LatchWord::open(version));
+                (Operation::Verify, page, have, Request::WANTS_LEASE)
+            }
+            Goal::Do(Op::Verify { page, lease: None }) | Goal::Unmark { page, .. } => {
                 (Operation::Verify, page, 0, 0)
             }
             Goal::Do(Op::Own { page, frame }) => (Operation::Own, page, 0, frame),
@@ -142,6 +164,9 @@ impl SwitchWalk {
 
     fn answered(&mut self, response: Response) -> Step {
         let latch = response.latch;
+        if let Some((answer, latch)) = self.revoking {
+            return self.revoked(response.status, answer, latch);
+        }
         if let Goal::Undo { answer, latch, .. } = self.goal {
             return match response.status {
                 Status::Busy => Step::Pause,
@@ -150,6 +175,7 @@ impl SwitchWalk {
             };
         }
         self.held = response.granted && self.is_exclusive();
+        self.is_leased |= response.leased;
         match response.status {
             Status::Current => self.current(latch),
             Status::Busy if self.goal == Goal::Do(Op::Quiesce) => {
@@ -178,7 +204,7 @@ impl SwitchWalk {
         match self.goal {
             Goal::Do(Op::Fetch { have, .. }) => match have {
                 Some(version) if !self.whole && version == latch.version() => {
-                    Step::End(Answer::Unchanged, latch)
+                    self.granted(Answer::Unchanged, latch)
                 }
                 // Only the low eight bits are equal.
                 Some(_) if !self.whole => {
@@ -186,16 +212,51 @@ impl SwitchWalk {
                     self.ask()
                 }
                 // The buffer frame is already the page's place.
-                Some(_) => Step::End(Answer::Unchanged, latch),
+                Some(_) => self.granted(Answer::Unchanged, latch),
                 None => self.fail(Answer::Invalid, latch),
             },
             Goal::Do(Op::Quiesce) => Step::End(Answer::Done, NO_LATCH),
+            Goal::Do(Op::Verify { lease: Some(_), .. }) if self.is_leased => {
+                Step::End(Answer::Leased, latch)
+            }
             _ => Step::End(Answer::Done, latch),
         }
     }
 
+    /// The page is there, and the latch is granted if the operation takes it.
+    fn granted(&mut self, answer: Answer, latch: LatchWord) -> Step {
+        if !self.is_leased || !self.is_exclusive() {
+            return Step::End(answer, latch);
+        }
+        self.revoking = Some((answer, latch));
+        self.failures = 0;
+        self.ask()
+    }
+
+    /// Handles an answer while leases are being revoked.
+    fn revoked(&mut self, status: Status, answer: Answer, latch: LatchWord) -> Step {
+        match status {
+            // An entry that leaves the switch takes no leases along, but the latch.
+            Status::Current | Status::NotIndexed => Step::End(answer, latch),
+            Status::Busy => Step::Pause,
+            // The latch was taken away.
+            _ => {
+                self.held = false;
+                self.fail(Answer::Locked, latch)
+            }
+        }
+    }
+
     fn moved(&mut self, response: Response, completion: Completion) -> Step {
+        if let Some((answer, latch)) = self.revoking {
+            return match completion.outcome {
+                Outcome::Done | Outcome::NotIndexed => Step::End(answer, latch),
+                // A node with a lease does not respond, until the controller declares it dead.
+                _ => Step::Pause,
+            };
+        }
         self.held = response.granted && self.is_exclusive();
+        self.is_leased |= response.leased;
         let latch = completion.latch;
         match completion.outcome {
             Outcome::Done => self.done(response.latch, completion),
@@ -235,11 +296,12 @@ impl SwitchWalk {
             source: completion.source,
             indexed: true,
         };
-        Step::End(Answer::Fetched(served), latch)
+        self.granted(Answer::Fetched(served), latch)
     }
 
     /// Ends in failure, after the latch has been released.
     fn fail(&mut self, answer: Answer, latch: LatchWord) -> Step {
+        self.revoking = None;
         match self.goal {
             Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
             Goal::Do(Op::Fetch { page, .. }) if self.held => {

@@ -40,6 +40,7 @@ fn response(status: Status, granted: bool, latch: LatchWord) -> Response {
         granted,
         command: 9,
         latch,
+        leased: false,
     }
 }
 

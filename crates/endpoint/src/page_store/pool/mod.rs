@@ -6,15 +6,18 @@
 
 mod arrival;
 mod doubt;
+mod lease;
 mod log;
 mod quarantine;
 pub(super) mod table;
 
+pub(super) use lease::LeaseRequest;
 pub use log::RedoLog;
 
 use super::guard::Unfix;
 use super::{FixError, PoolConfig, PoolError};
 use doubt::Doubts;
+use lease::Leases;
 use log::Gate;
 use quarantine::Quarantine;
 use rackweave_base::memory::{FrameRead, FrameWrite, Frames, Retired};
@@ -48,6 +51,7 @@ pub struct Pool {
     /// The whole block, for the words behind the buffer frames.
     states: Block,
     pub(super) doubts: Doubts,
+    leases: Leases,
     free: Mutex<Vec<u32>>,
     free_count: AtomicUsize,
     /// Number of buffer frames freed so far, to detect progress.
@@ -117,6 +121,7 @@ impl Pool {
             frames,
             states,
             doubts: Doubts::default(),
+            leases: Leases::default(),
             free: Mutex::new((0..config.frames).rev().collect()),
             free_count: AtomicUsize::new(config.frames as usize),
             freed: AtomicU64::new(0),

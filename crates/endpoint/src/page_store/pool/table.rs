@@ -27,6 +27,8 @@ pub(in super::super) struct Meta {
     /// The LSN up to which the engine's log must be durable before the page leaves this node; zero
     /// if no guard of this node has set one. Changes under the frame's latch.
     pub lsn: AtomicU64,
+    /// The token of the page's lease, or zero ([`super::lease`]). Set under the frame's latch.
+    pub lease: AtomicU64,
     next: AtomicU32,
     flags: AtomicU8,
     referenced: AtomicU8,
@@ -54,6 +56,7 @@ impl Meta {
             page: AtomicU64::new(VOID),
             version: AtomicU64::new(0),
             lsn: AtomicU64::new(0),
+            lease: AtomicU64::new(0),
             next: AtomicU32::new(NOBODY),
             flags: AtomicU8::new(0),
             referenced: AtomicU8::new(0),
@@ -185,6 +188,7 @@ impl Shard<'_> {
         let (meta, head) = (self.table.meta(frame), &self.table.buckets[self.bucket]);
         let next = head.load(Ordering::Acquire);
         meta.next.store(next, Ordering::Release);
+        meta.lease.store(0, Ordering::Release);
         meta.page.store(self.page.number(), Ordering::Release);
         meta.flags.store(LOADING, Ordering::Release);
         head.store(frame, Ordering::Release);

@@ -264,7 +264,7 @@ impl Model {
             Op::Fetch { page, mode, .. } => (page, mode),
             Op::Quiesce => return Ok((self.quiesce(me), LatchWord(0))),
             Op::Flush { store } => return Ok((self.flush(store), LatchWord(0))),
-            Op::Verify { page } | Op::Unfix { page, .. } => (page, Mode::Shared),
+            Op::Verify { page, .. } | Op::Unfix { page, .. } => (page, Mode::Shared),
             Op::Release { page } | Op::Evict { page, .. } => (page, Mode::Shared),
             Op::ReadHome { page } | Op::Own { page, .. } | Op::Disown { page } => {
                 (page, Mode::Shared)

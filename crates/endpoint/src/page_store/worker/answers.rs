@@ -6,6 +6,7 @@ use super::{Key, Worker};
 use crate::page_store::FixError;
 use crate::page_store::directory::{Answer, Directory, Mode};
 use crate::page_store::guard::{PageGuard, Unfix};
+use crate::page_store::pool::LeaseRequest;
 use crate::page_store::pool::table::{DIRTY, LOADING, TORN};
 use rackweave_base::memory::{FrameRead, FrameWrite};
 use rackweave_wire::fabric::page::{FrameState, PageId};
@@ -34,29 +35,44 @@ impl<D: Directory> Worker<D> {
         };
         pending.asked = false;
         match core::mem::replace(&mut pending.state, State::Seek) {
-            State::Verify { read, version } => self.verified(key, read, version, answer, latch),
+            State::Verify {
+                read,
+                version,
+                lease,
+            } => self.verified(key, (read, version, lease), answer, latch),
             State::Fetch { write, have } => self.fetched(key, write, have, answer, latch),
             other => pending.state = other,
         }
     }
 
-    fn verified(&mut self, key: Key, read: FrameRead, version: u64, answer: Answer, latch: Latch) {
+    fn verified(
+        &mut self,
+        key: Key,
+        (read, version, lease): (FrameRead, u64, Option<LeaseRequest>),
+        answer: Answer,
+        latch: Latch,
+    ) {
         let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
             return self.pool.let_go(read);
         };
         let frame = read.frame();
-        if answer == Answer::Done && !latch.is_locked() && latch.version() == version {
-            self.pool.table.meta(frame).touch();
+        let is_done = matches!(answer, Answer::Done | Answer::Leased);
+        if is_done && !latch.is_locked() && latch.version() == version {
+            let meta = self.pool.table.meta(frame);
+            meta.touch();
+            if let (Answer::Leased, Some(lease)) = (answer, lease) {
+                self.pool.set_lease(meta, lease);
+            }
             let guard = PageGuard::shared(&self.local, page, version, read);
             return self.finish(key, Ok(guard));
         }
         self.pool.let_go(read);
         match answer {
-            Answer::Done if !latch.is_locked() => {
+            _ if is_done && !latch.is_locked() => {
                 self.statistics.stale_copies += 1;
                 self.go_on(key, State::Replace { frame, version });
             }
-            Answer::Done | Answer::Locked => self.locked(key, State::Seek),
+            Answer::Done | Answer::Leased | Answer::Locked => self.locked(key, State::Seek),
             other => self.refused(key, State::Seek, other),
         }
     }

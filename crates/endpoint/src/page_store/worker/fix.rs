@@ -4,7 +4,7 @@
 //!    place, and it is fetched. If another fix is fetching it, or holds it exclusively, this fix
 //!    waits.
 //! 2. A shared fix of a page in the pool latches the buffer frame and has the directory *verify*
-//!    the version. If it is outdated, the page is fetched: over the old copy if that has no
+//!    the version, unless a lease shows that it is the newest ([`Worker::fix_leased`]). If it is outdated, the page is fetched: over the old copy if that has no
 //!    readers, else into another buffer frame, while the readers of the old copy continue.
 //! 3. An exclusive fix of a page in the pool takes the buffer frame's latch first. Then it fetches,
 //!    and nothing is moved if the copy is the newest version.
@@ -81,7 +81,7 @@ impl<D: Directory> Worker<D> {
             let state = core::mem::replace(&mut pending.state, State::Seek);
             let step = match state {
                 State::Seek => self.seek(key),
-                State::Verify { read, version } => self.verify(key, read, version, verbs),
+                State::Verify { read, version, .. } => self.verify(key, read, version, verbs),
                 State::Fetch { write, have } => self.fetch(key, write, have, verbs),
                 State::Replace { frame, version } => self.replace(key, frame, version),
                 State::Ready(result) => Step::Done(result),
@@ -178,7 +178,11 @@ impl<D: Directory> Worker<D> {
             self.pool.let_go(read);
             return Step::Next(State::Replace { frame, version });
         }
-        Step::Next(State::Verify { read, version })
+        Step::Next(State::Verify {
+            read,
+            version,
+            lease: None,
+        })
     }
 
     /// Assigns a free buffer frame to the page.
@@ -281,10 +285,20 @@ impl<D: Directory> Worker<D> {
             self.pool.let_go(read);
             return Step::Vanish;
         };
-        match self.directory.begin(self.now, verbs, Op::Verify { page }) {
+        let beginning = self.directory.beginnings();
+        let lease = self.pool.ask_lease(page, beginning, self.now);
+        let op = Op::Verify {
+            page,
+            lease: lease.map(|_| version),
+        };
+        match self.directory.begin(self.now, verbs, op) {
             Some(ticket) => {
                 self.jobs.push((ticket, Job::Fix(key)));
-                Step::Asked(State::Verify { read, version })
+                Step::Asked(State::Verify {
+                    read,
+                    version,
+                    lease,
+                })
             }
             None => {
                 self.pool.let_go(read);

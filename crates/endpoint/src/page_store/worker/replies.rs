@@ -55,6 +55,7 @@ impl<D: Directory> Worker<D> {
             };
             let op = Op::Verify {
                 page: validating.page,
+                lease: None,
             };
             let ticket = if validating.not_before > self.now {
                 None

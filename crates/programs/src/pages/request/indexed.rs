@@ -24,10 +24,11 @@ impl Pages {
             argument,
             ..
         } = asked.request;
+        let is_held = self.holds_latches(pass.now);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let turn = registers
-            .holder
-            .update(cursor, entry, |holder| Turn::take(holder, me, operation));
+        let turn = registers.holder.update(cursor, entry, |holder| {
+            Turn::take(holder, me, operation, is_held)
+        });
         let Turn {
             is_mine, is_others, ..
         } = turn;
@@ -78,9 +79,15 @@ impl Pages {
             place,
             moves,
         };
-        let taken = self.answer_indexed(pass, asked, &taken);
-        self.registers.touched.write(&mut pass.cursor, entry, 1);
-        taken
+        let is_open = !is_mine && !is_others && !latch.is_locked() && !place.is_lost();
+        let leases = self.leases(pass, asked, entry, (latch, is_open, is_mine));
+        if operation == Operation::Revoke {
+            return revoke(asked.slot, &taken, (leases.first, is_held));
+        }
+        Taken {
+            leased: leases.leased,
+            ..self.answer_indexed(pass, asked, &taken)
+        }
     }
 
     /// The answer to a request about an entry of the directory, once the entry has changed.
@@ -158,6 +165,28 @@ impl Pages {
     }
 }
 
+/// The answer to [`Operation::Revoke`]. While latches are held back, leases that cannot be revoked
+/// may be valid.
+fn revoke(slot: u16, entry: &Indexed, (first, is_held): (Option<u16>, bool)) -> Taken {
+    let granted = Taken {
+        granted: true,
+        ..Taken::plain(Status::Current, entry.latch)
+    };
+    match first {
+        _ if !entry.turn.is_mine => Taken::plain(Status::NotHolder, entry.latch),
+        Some(node) => Taken {
+            status: Status::Moving,
+            work: Some(Pages::revoke_first(slot, node)),
+            ..granted
+        },
+        None if is_held => Taken {
+            status: Status::Busy,
+            ..granted
+        },
+        None => granted,
+    }
+}
+
 /// The effect of a request's pass on an entry of the directory.
 struct Indexed {
     turn: Turn,
@@ -183,7 +212,7 @@ struct Turn {
 
 impl Turn {
     /// Takes or releases the latch, if the operation does so and may.
-    pub(super) fn take(holder: &mut u16, me: u16, operation: Operation) -> Self {
+    pub(super) fn take(holder: &mut u16, me: u16, operation: Operation, is_held: bool) -> Self {
         let (before, mine) = (*holder, me + 1);
         let was_mine = before == mine;
         let turn = |is_mine| Self {
@@ -202,6 +231,12 @@ impl Turn {
             };
         }
         if operation.is_exclusive() && before == 0 {
+            if is_held && !planted(Canary::PagesNoHold) {
+                return Self {
+                    is_others: true,
+                    ..turn(false)
+                };
+            }
             *holder = mine;
             return turn(true);
         }

@@ -52,6 +52,7 @@ struct Directory {
     worker_pools: Arc<WorkerPools>,
     /// Whether workers find their store open.
     opens: bool,
+    leases: bool,
     time_limit: Duration,
 }
 
@@ -111,7 +112,10 @@ impl PageService {
                 let rejoined = rack.rejoin_pages(node);
                 rejoined.map_err(|source| PageServiceError::Rejoin { node, source })?;
             }
-            Ok((node, WorkerPool::new(rack, node, options.time_limit)?))
+            Ok((
+                node,
+                WorkerPool::new(rack, node, options.time_limit, spec.lease_after.is_some())?,
+            ))
         });
         let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
@@ -121,6 +125,7 @@ impl PageService {
             nodes,
             worker_pools: Arc::new(Mutex::new(worker_pools?)),
             opens: options.prepare != Prepare::Leave,
+            leases: spec.lease_after.is_some(),
             time_limit: options.time_limit,
         }));
         let found = service.prepare_within(prepare, is_other)?;
@@ -172,6 +177,7 @@ impl PageService {
         let mut spec = rack.page_spec(nodes, specs, fallback);
         spec.indexed = options.indexed.unwrap_or(spec.indexed);
         spec.standbys.extend(&options.standbys);
+        spec.lease_after = options.lease_after;
         rack.create_pages(spec.clone())?;
         Ok((stores, spec))
     }
@@ -368,7 +374,7 @@ impl Directory {
     ) -> Result<(), PageServiceError> {
         let rejoined = self.rack.rejoin_pages(node);
         rejoined.map_err(|source| PageServiceError::Rejoin { node, source })?;
-        let new = WorkerPool::new(&self.rack, node, self.time_limit)?;
+        let new = WorkerPool::new(&self.rack, node, self.time_limit, self.leases)?;
         let before = worker_pool.pool.take();
         *worker_pool = WorkerPool { before, ..new };
         Ok(())

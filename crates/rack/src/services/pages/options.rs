@@ -67,6 +67,12 @@ pub struct PageOptions {
     pub memory_pages: u64,
     /// What to do with stores now.
     pub prepare: Prepare,
+    /// How often a page is verified by requests to the switch, without being changed meanwhile,
+    /// before nodes get leases on it, at most seven times; `None`: they get none. A node with a
+    /// lease reads the page without a request, until another node changes it; that node's change
+    /// then waits for a round trip to each node with a lease. The first 28 nodes of a rack can have
+    /// leases.
+    pub lease_after: Option<u8>,
     /// Default time limit of calls of a [`PageWorker`](super::PageWorker). A peer that does not
     /// answer is waited for half as long, at most 5 s.
     pub time_limit: Duration,
@@ -74,7 +80,8 @@ pub struct PageOptions {
 
 impl Default for PageOptions {
     /// 256 buffer frames, 2 workers and 16 requests of each, on all compute nodes; a store of 1024
-    /// pages in memory, if none is named.
+    /// pages in memory, if none is named; leases after four
+    /// verifications.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -87,6 +94,7 @@ impl Default for PageOptions {
             target: TargetOptions::default(),
             memory_pages: 1024,
             prepare: Prepare::default(),
+            lease_after: Some(4),
             time_limit: TIME_LIMIT,
         }
     }

@@ -34,6 +34,7 @@ impl WorkerPool {
         rack: &Rack,
         node: NodeId,
         time_limit: Duration,
+        leases: bool,
     ) -> Result<Self, PageServiceError> {
         let ends = rack.page_ends(node);
         let ends = ends.ok_or(PageServiceError::NoFrames(node))?;
@@ -44,6 +45,7 @@ impl WorkerPool {
                 // Shorter than the time limit, so that calls end in time and name the peer that did
                 // not answer.
                 patience: (time_limit / 2).min(PoolConfig::PATIENCE.into()).into(),
+                leases,
                 seed: rack.config().seed,
                 ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
             },

@@ -178,7 +178,10 @@ fn forged_entries_end_in_time_and_bring_no_other_page() {
             }
             answers.push(answer);
         }
-        bench.ends(Op::Verify { page: page(index) });
+        bench.ends(Op::Verify {
+            page: page(index),
+            lease: None,
+        });
     }
     for expect in [Answer::Locked, Answer::Gone, Answer::Lost] {
         assert!(answers.contains(&expect), "{expect:?}: {answers:?}");

@@ -16,12 +16,29 @@
 //! A node's buffer frames are followed by one more, the *spare*, in which the node examines homes;
 //! by a [`FrameState`] for each, from which a lost directory is rebuilt; by a [`Doubt`] for each,
 //! which the controller writes during the rebuild; by a word with the directory's *epoch*, a random
-//! number drawn by the controller; and by a word that says how often the controller has begun to
-//! read the states.
+//! number drawn by the controller; by a word that says how often the controller has begun to read
+//! the states; and by the node's *lease words*.
+//!
+//! # Leases
+//!
+//! A node with a lease on a version of a page may read it without asking whether it is the newest.
+//! The switch revokes the lease, by a WRITE of zero into the page's lease word at the node, before
+//! another node's change of the page can be accepted; so every read begins with a look at that
+//! word. A lease is valid while
+//!
+//! - the page's lease word ([`lease_word_at`]) is the token that the node stored there *before* it
+//!   asked for the lease, and
+//! - less than [`LEASE`] has passed since the node *sent* the last request that the directory has
+//!   answered, and that directory is the one that granted the lease.
+//!
+//! The switch does not revoke the leases of a node that was declared dead, nor those of a directory
+//! that was lost. They have expired when [`HOLD`] has passed, and until then the directory grants
+//! no latch.
 //!
 //! All words are little-endian.
 
 use super::PageId;
+use rackweave_base::Duration;
 
 /// Bytes of a slot.
 pub const SLOT_LEN: u64 = 64;
@@ -90,10 +107,42 @@ pub const fn control_bytes(slots: u16, stores: u16) -> u64 {
     generation_at(slots) + 32 + stores as u64 * 16
 }
 
-/// Bytes of the region of this many buffer frames, their spare, their states, the epoch and the
-/// survey.
+/// How long after its last answered request a node may use its leases.
+pub const LEASE: Duration = Duration::from_millis(10);
+
+/// How long a directory grants no latch after a node was declared dead, or the directory before it
+/// was lost: [`LEASE`], by any two clocks of which one is at most twice as fast as the other.
+pub const HOLD: Duration = Duration::from_millis(20);
+
+/// Maximum lease words of a node: half a megabyte.
+const LEASE_WORDS_MAX: u32 = 1 << 16;
+
+/// Bytes of the region of this many buffer frames, their spare, their states, the epoch, the survey
+/// and the lease words.
 pub const fn pool_bytes(page_size: u32, frames: u32) -> u64 {
+    leases_at(page_size, frames) + lease_words(frames) as u64 * 8
+}
+
+/// Number of lease words in a pool of `frames`: a power of two, at least two for each buffer frame
+/// if there are not too many, so that few pages share one.
+pub const fn lease_words(frames: u32) -> u32 {
+    if frames >= LEASE_WORDS_MAX / 2 {
+        return LEASE_WORDS_MAX;
+    }
+    frames.next_power_of_two() * 2
+}
+
+/// Offset of the first lease word in a pool of `frames`.
+pub const fn leases_at(page_size: u32, frames: u32) -> u64 {
     survey_at(page_size, frames) + 8
+}
+
+/// Offset of a page's lease word from the first of `words`. Pages that share a word revoke each
+/// other's leases.
+pub const fn lease_word_at(page: PageId, words: u32) -> u64 {
+    // Neighbours have different words, and the stores begin at different ones.
+    let at = page.index().wrapping_add(page.store() as u64 * 0x9e37);
+    (at & (words as u64 - 1)) * 8
 }
 
 /// Offset, in a pool of `frames`, of the word in which the controller writes the directory for
@@ -229,6 +278,7 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::page::request::FRAMES_MAX;
 
     #[test]
     fn a_state_keeps_its_parts_apart() {
@@ -275,6 +325,19 @@ mod tests {
         assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 32);
         assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 128);
         assert_eq!(survey_at(4096, 4), 5 * 4096 + 32 + 128 + 8);
-        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 16);
+        assert_eq!(leases_at(4096, 4), 5 * 4096 + 32 + 128 + 16);
+        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 16 + 8 * 8);
+    }
+
+    #[test]
+    fn every_page_has_a_lease_word_in_the_pool() {
+        assert_eq!((lease_words(4), lease_words(5)), (8, 16));
+        assert_eq!(lease_words(FRAMES_MAX), LEASE_WORDS_MAX);
+        for index in 0..100 {
+            let at = |index| lease_word_at(PageId::new(3, index).unwrap(), 8);
+            assert!(at(index) < 64 && at(index) % 8 == 0);
+            assert_eq!(at(index), at(index + 8));
+            assert_ne!(at(index), at(index + 1));
+        }
     }
 }

@@ -9,7 +9,8 @@
 //! | | 0–23 | the requester's buffer frame |
 //!
 //! The response has two little-endian words: status (bits 0–7), whether the requester now has the
-//! latch (bit 8), command id (bits 32–63); and the latch word.
+//! latch (bit 8), whether there is a lease (bit 9; see [`Response::leased`]), command id (bits
+//! 32–63); and the latch word.
 //!
 //! A *slot* carries one request at a time: until its response has arrived, and its completion if
 //! the response is [`Status::Moving`].
@@ -40,7 +41,8 @@ pub enum Operation {
     RefreshShared = 3,
     /// As [`Operation::FixExclusive`], with the same condition.
     RefreshExclusive = 4,
-    /// Returns the latch word.
+    /// Returns the latch word. With [`Request::WANTS_LEASE`] as its buffer frame it also asks for a
+    /// lease on the version whose low eight bits are the argument ([`super::control`]).
     Verify = 5,
     /// The page was changed in the buffer frame: increments the version and releases the latch. The
     /// buffer frame is now the page's place, and the SSD has an older version.
@@ -71,6 +73,10 @@ pub enum Operation {
     Own = 15,
     /// The same, but the newest version is at home: releases the latch.
     Disown = 16,
+    /// The requester has the latch, and its change must not be visible before all leases of other
+    /// nodes on the page are revoked: [`Status::Current`] if there are none, otherwise a completion
+    /// follows when they are.
+    Revoke = 17,
 }
 
 impl Operation {
@@ -137,6 +143,9 @@ pub struct Request {
 }
 
 impl Request {
+    /// In place of the buffer frame of a [`Operation::Verify`]: asks for a lease.
+    pub const WANTS_LEASE: u32 = 1;
+
     /// The argument of a [`Operation::RefreshShared`] for a copy of this version.
     pub const fn have(latch: LatchWord) -> u8 {
         latch.version() as u8
@@ -214,12 +223,16 @@ pub struct Response {
     pub command: u32,
     /// The page's latch word.
     pub latch: LatchWord,
+    /// After an operation that takes the latch: other nodes may have leases on the page. After a
+    /// [`Operation::Verify`]: the requester has a lease on this version.
+    pub leased: bool,
 }
 
 impl Response {
     /// The two words in memory.
     pub fn emit(&self) -> [u8; RESPONSE_LEN as usize] {
-        let first = self.status as u64 | (self.granted as u64) << 8 | (self.command as u64) << 32;
+        let flags = self.granted as u64 | (self.leased as u64) << 1;
+        let first = self.status as u64 | flags << 8 | (self.command as u64) << 32;
         let mut bytes = [0; RESPONSE_LEN as usize];
         bytes[..8].copy_from_slice(&first.to_le_bytes());
         bytes[8..].copy_from_slice(&self.latch.0.to_le_bytes());
@@ -234,6 +247,7 @@ impl Response {
             granted: first >> 8 & 1 == 1,
             command: (first >> 32) as u32,
             latch: LatchWord(second),
+            leased: first >> 9 & 1 == 1,
         })
     }
 }
@@ -275,6 +289,7 @@ mod tests {
                 granted: number % 2 == 0,
                 command: 0x8000_0001,
                 latch: LatchWord(77),
+                leased: number % 3 == 0,
             };
             let bytes = response.emit();
             let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -252,7 +252,7 @@ fn invalid(bench: &mut Bench<'_>) {
     bench.expect(A, Op::Evict { page, frame, keep }, Answer::Invalid);
     let page = bench.world.beyond();
     bench.expect(A, fetch(page, 0), Answer::Invalid);
-    bench.expect(A, Op::Verify { page }, Answer::Invalid);
+    bench.expect(A, Op::Verify { page, lease: None }, Answer::Invalid);
     bench.expect(A, Op::Release { page }, Answer::Invalid);
 }
 

@@ -14,6 +14,7 @@ impl Model {
             granted: false,
             command: self.commands,
             latch: LatchWord(0),
+            leased: false,
         };
         if request.operation.needs_entry() {
             let number = request.page.number();

@@ -46,6 +46,7 @@ fn moved(outcome: Outcome) -> Event {
         granted: false,
         command: 1,
         latch: LatchWord(0),
+        leased: false,
     };
     let completion = Completion {
         outcome,
@@ -72,7 +73,7 @@ fn everything_goes_to_the_switch_with_the_entry() {
         fetch(Mode::Shared),
         fetch(Mode::Exclusive),
         evict(),
-        Op::Verify { page },
+        Op::Verify { page, lease: None },
         Op::Unfix { page, frame },
         Op::Release { page },
     ] {

@@ -3,6 +3,7 @@
 use crate::page_store::FixError;
 use crate::page_store::directory::Mode;
 use crate::page_store::guard::PageGuard;
+use crate::page_store::pool::LeaseRequest;
 use rackweave_base::memory::{FrameRead, FrameWrite};
 use rackweave_base::{Duration, Instant};
 use rackweave_wire::fabric::page::PageId;
@@ -46,6 +47,7 @@ pub(in crate::page_store::worker) enum State {
     Verify {
         read: FrameRead,
         version: u64,
+        lease: Option<LeaseRequest>,
     },
     /// To be fetched, or being fetched.
     Fetch {
