@@ -124,6 +124,10 @@ pub struct YcsbArgs {
     /// one run without and one with them. Not in virtual time
     #[arg(long, value_name = "WHEN", default_value = "on")]
     pub leases: Leases,
+    /// Pages: how often the switch verifies a page, without a write in between, before nodes get
+    /// leases on it
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(..=7))]
+    pub lease_after: u8,
     /// Operations per second of all threads together, at times of a Poisson process; latencies
     /// count from the intended time. Without it, an operation begins when another ends
     #[arg(long, value_name = "PER_SECOND")]

@@ -39,7 +39,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 /// The options of the page store.
-const OF_PAGES: [&str; 9] = [
+const OF_PAGES: [&str; 10] = [
     "--page-size",
     "--buffer",
     "--indexed",
@@ -49,6 +49,7 @@ const OF_PAGES: [&str; 9] = [
     "--memory",
     "--double-write",
     "--leases",
+    "--lease-after",
 ];
 
 /// The options of the index.

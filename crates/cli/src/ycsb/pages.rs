@@ -141,7 +141,7 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
         lease_after: match args.leases {
             _ if args.simulated => None,
             Leases::Off => None,
-            Leases::On | Leases::Both => PagesOptions::default().lease_after,
+            Leases::On | Leases::Both => Some(args.lease_after),
         },
         reuse: args.reuse,
         shared: false,

@@ -5,7 +5,8 @@
 //! queues at a target; `repair` movements and targets that fail, `death` nodes that die and return,
 //! `losses` the pages lost then; `renew` channels that are reconnected; `membership` the access of
 //! nodes to stores; `rebuild` a directory that was lost, from what nodes claim (`claims`);
-//! `promote` the choice of indexed pages; `leases` those that the switch does not revoke; `registry` the state of it all.
+//! `promote` the choice of indexed pages; `leases` those that the switch does not revoke;
+//! `registry` the state of it all.
 
 mod claims;
 mod death;

@@ -39,8 +39,8 @@ impl PoolConfig {
         self.patience * 2
     }
 
-    /// A pool with this many buffer frames and default settings: checksums on, no leases; an eighth of the
-    /// buffer frames kept free, but at most 64; evicted in batches of half as many.
+    /// A pool with this many buffer frames and default settings: checksums on, no leases; an eighth
+    /// of the buffer frames kept free, but at most 64; evicted in batches of half as many.
     pub fn new(node: u16, page_size: u32, frames: u32) -> Self {
         let low_water = (frames / 8).clamp(1, 64);
         Self {

@@ -46,7 +46,7 @@ pub struct NodeEntry {
     pub rkey: Rkey,
     /// Number of frames.
     pub frames: u32,
-    /// The first of its [`super::SOURCES`] source lanes, which the lane for its lease words follows.
+    /// The first of its [`super::SOURCES`] source lanes; the lane for its lease words follows them.
     pub first_source: LaneId,
     /// The stores that are open to it.
     pub stores: StoreSet,

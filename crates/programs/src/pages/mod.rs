@@ -27,8 +27,9 @@
 //!
 //! Files: `request` a request's pass, `movement` the start of a movement; `complete` its end;
 //! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and
-//! epochs; `leases` reads without a request; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
-//! `control` the control-plane operations; `counters` the answers by kind.
+//! epochs; `leases` reads without a request; `sketch` which pages should be indexed; `index`,
+//! `registers`, `entries` the state; `control` the control-plane operations; `counters` the answers
+//! by kind.
 
 mod complete;
 mod control;

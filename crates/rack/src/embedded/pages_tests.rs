@@ -8,6 +8,7 @@ use rackweave_endpoint::page_store::directory::conformance::{self, FRAMES, NODES
 use rackweave_endpoint::page_store::directory::{Channel, Directory, Op, Reply, Ticket};
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::PageId;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u32 = 8 << 10;
 const BLOCK: u32 = 512;
@@ -115,6 +116,48 @@ fn the_switchs_directory_conforms() {
 #[test]
 fn the_servers_directory_conforms() {
     conformance::all(&mut Racked::new(0, 0.0));
+}
+
+/// Two nodes read by leases what a third one changes, each in a thread of its own: no read is older
+/// than the last change that had been committed when it began.
+#[test]
+fn no_thread_reads_by_a_lease_what_another_has_replaced() {
+    let mut config = RackConfig::with_all_programs();
+    config.switch.page_size = 4096;
+    config.node.push(NodeConfig::new("compute2", Role::Compute));
+    let rack = EmbeddedRack::new(&config).unwrap();
+    let pages = PageService::new(&rack, &PageOptions::default()).unwrap();
+    let worker = |name: &str| pages.worker(&rack.node(name).unwrap()).unwrap();
+    let writer = worker("compute0");
+    let page = writer.allocate().unwrap();
+    let (committed, ends) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let readers = ["compute1", "compute2"].map(|name| {
+            let reader = worker(name);
+            let (committed, ends) = (&committed, &ends);
+            scope.spawn(move || {
+                while !ends.load(Ordering::Acquire) {
+                    let floor = committed.load(Ordering::Acquire);
+                    let found = reader.read(page).unwrap().data().u64_le(0);
+                    assert!(found >= floor, "{found} was replaced by {floor}");
+                }
+                reader.statistics().leased_hits
+            })
+        });
+        for round in 1..300u64 {
+            writer
+                .change(page, |bytes| {
+                    bytes[..8].copy_from_slice(&round.to_le_bytes());
+                })
+                .unwrap();
+            committed.store(round, Ordering::Release);
+            std::thread::sleep(core::time::Duration::from_micros(200));
+        }
+        ends.store(true, Ordering::Release);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 1000);
+        }
+    });
 }
 
 #[test]

@@ -21,6 +21,13 @@ pub struct Rate {
     pub all_from_there: bool,
 }
 
+/// Latencies of hits in nanoseconds, how many fixes there were, and how many of them by a lease.
+pub struct Hits {
+    pub histogram: Histogram<u64>,
+    pub fixes: u64,
+    pub leased: u64,
+}
+
 /// State shared by all measurements.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
@@ -129,7 +136,7 @@ impl Bench<'_> {
     }
 
     /// As [`Bench::hits`], on a rack of its own.
-    pub fn hits_alone(&self, page_size: u32) -> Result<Histogram<u64>, CliError> {
+    pub fn hits_alone(&self, page_size: u32) -> Result<[Hits; 2], CliError> {
         let blocks = 64 * u64::from(page_size / BLOCK);
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
         let rig = self.rig((page_size, true), 64, namespace)?;
@@ -137,12 +144,21 @@ impl Bench<'_> {
         self.hits(&worker, &[0, 1, 2, 3, 4, 5, 6, 7].map(page))
     }
 
-    /// Latencies of shared fixes of pages in the node's own pool, including the latch check at the
-    /// switch, in nanoseconds.
-    pub fn hits(&self, worker: &PageWorker, pages: &[PageId]) -> Result<Histogram<u64>, CliError> {
-        for &page in pages {
+    /// Latencies of shared fixes of pages in the node's own pool: with a latch check at the switch,
+    /// then by leases.
+    pub fn hits(&self, worker: &PageWorker, pages: &[PageId]) -> Result<[Hits; 2], CliError> {
+        Ok([
+            self.hits_of(worker, pages, true)?,
+            self.hits_of(worker, pages, false)?,
+        ])
+    }
+
+    fn hits_of(&self, worker: &PageWorker, pages: &[PageId], asks: bool) -> Result<Hits, CliError> {
+        // Until all are leased.
+        for &page in core::iter::repeat_n(pages, 8).flatten() {
             drop(worker.read(page)?);
         }
+        let before = worker.statistics();
         let mut histogram = Histogram::new(3).expect("three digits are possible");
         let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
         while started.elapsed() < self.span && !self.globals.interrupt.is_set() {
@@ -150,12 +166,20 @@ impl Bench<'_> {
                 let page = pages[rng.below(pages.len() as u64) as usize];
                 let asked = std::time::Instant::now();
                 let guard = worker.read(page)?;
+                if asks {
+                    guard.is_newest()?;
+                }
                 let took = asked.elapsed();
                 drop(guard);
                 let _in_range = histogram.record(took.as_nanos() as u64);
             }
         }
-        Ok(histogram)
+        let fixes = worker.statistics() - before;
+        Ok(Hits {
+            histogram,
+            fixes: fixes.fixes,
+            leased: fixes.leased_hits,
+        })
     }
 }
 

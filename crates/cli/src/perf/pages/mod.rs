@@ -1,7 +1,8 @@
 //! The test `pages`: the cost and the throughput of the page directory, each result beside a
 //! yardstick of the same run.
 //!
-//! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
+//! - a *hit*: a shared fix of a page in the node's own pool, with a latch check at the switch, or
+//!   by a lease;
 //! - pages from another node's memory, compared with memcpy, and by the switch's directory compared
 //!   with the one in a server's memory;
 //! - pages from a file by the switch, compared with the same file by the same kernel queue;
@@ -16,7 +17,7 @@ mod rig;
 use super::test_run::TestRun;
 use crate::measure::ratio;
 use crate::outcome::CliError;
-use hdrhistogram::Histogram;
+use measure::Hits;
 use rackweave_target::IoKind;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -109,7 +110,8 @@ pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
     test.step(true);
     Ok(json!({
         "depth": bench.depth,
-        "hit": of_hits(&hits),
+        "hit": of_hits(&hits[0]),
+        "leased_hit": of_hits(&hits[1]),
         "memory": memory,
         "storage": {
             "page_bytes": page_bytes,
@@ -122,11 +124,13 @@ pub fn measure(test: &mut TestRun<'_>) -> Result<Value, CliError> {
     }))
 }
 
-fn of_hits(hits: &Histogram<u64>) -> Value {
+fn of_hits(hits: &Hits) -> Value {
     json!({
-        "samples": hits.len(),
-        "p50_ns": hits.value_at_quantile(0.5),
-        "p99_ns": hits.value_at_quantile(0.99),
+        "samples": hits.histogram.len(),
+        "p50_ns": hits.histogram.value_at_quantile(0.5),
+        "p99_ns": hits.histogram.value_at_quantile(0.99),
+        "fixes": hits.fixes,
+        "by_lease": hits.leased,
     })
 }
 

@@ -171,6 +171,10 @@ fn every_measurement_runs_and_is_verified() {
                 assert!(report["storage"][rate].as_f64() > Some(0.0), "{report}");
             }
             assert!(report["hit"]["samples"].as_u64() > Some(0), "{report}");
+            assert!(
+                report["leased_hit"]["by_lease"].as_u64() > Some(0),
+                "{report}"
+            );
         }
     }
     let idle = result(&place, &["perf", "idle", "-D", "0.2"]);

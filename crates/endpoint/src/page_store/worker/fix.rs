@@ -4,8 +4,9 @@
 //!    place, and it is fetched. If another fix is fetching it, or holds it exclusively, this fix
 //!    waits.
 //! 2. A shared fix of a page in the pool latches the buffer frame and has the directory *verify*
-//!    the version, unless a lease shows that it is the newest ([`Worker::fix_leased`]). If it is outdated, the page is fetched: over the old copy if that has no
-//!    readers, else into another buffer frame, while the readers of the old copy continue.
+//!    the version, unless a lease shows that it is the newest ([`Worker::fix_leased`]). If it is
+//!    outdated, the page is fetched: over the old copy if that has no readers, else into another
+//!    buffer frame, while the readers of the old copy continue.
 //! 3. An exclusive fix of a page in the pool takes the buffer frame's latch first. Then it fetches,
 //!    and nothing is moved if the copy is the newest version.
 //!

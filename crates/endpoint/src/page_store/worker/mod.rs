@@ -14,6 +14,7 @@ mod doubt;
 mod end;
 mod fix;
 mod flush;
+mod lease;
 mod log;
 mod poll;
 mod replies;
@@ -170,44 +171,6 @@ impl<D: Directory> Worker<D> {
     /// it has fixed itself, since it will drop that guard meanwhile.
     pub fn fix_in_turn(&mut self, page: PageId, mode: Mode) -> Fix {
         self.begin(Pending::new(page, mode))
-    }
-
-    /// Fixes a page for reading without asking the directory, if a lease shows that the version in
-    /// the pool is the newest; otherwise `None`. `now` returns the time, by the clock whose times
-    /// [`Self::poll`] gets. The worker need not be polled for this.
-    pub fn fix_leased(&mut self, page: PageId, now: impl FnOnce() -> Instant) -> Option<PageGuard> {
-        let pool = &self.pool;
-        let frame = pool.table.find(page)?;
-        let meta = pool.table.meta(frame);
-        if meta.lease.load(Ordering::Relaxed) == 0
-            || self.frames.is_wanted(frame)
-            || self.local.conflicts(page, Mode::Shared)
-        {
-            return None;
-        }
-        let read = self.frames.try_read(frame)?;
-        let version = meta.version.load(Ordering::Acquire);
-        if !meta.has(page) || meta.is(TORN) || !pool.is_leased(meta, page, now) {
-            pool.let_go(read);
-            return None;
-        }
-        meta.touch();
-        self.statistics.fixes += 1;
-        self.statistics.local_hits += 1;
-        self.statistics.leased_hits += 1;
-        Some(PageGuard::shared(&self.local, page, version, read))
-    }
-
-    /// As [`Self::fix_in_turn`]; the result of a shared fix is there at once if
-    /// [`Self::fix_leased`] has one.
-    pub fn fix_at_once(&mut self, page: PageId, mode: Mode, now: impl FnOnce() -> Instant) -> Fix {
-        let leased = (mode == Mode::Shared).then(|| self.fix_leased(page, now));
-        let Some(guard) = leased.flatten() else {
-            return self.fix_in_turn(page, mode);
-        };
-        let mut pending = Pending::new(page, mode);
-        pending.state = State::Ready(Ok(guard));
-        Fix(self.fixes.insert(pending))
     }
 
     /// As [`Self::fix`], but a page that the worker has already fixed is an error in every build.

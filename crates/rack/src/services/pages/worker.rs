@@ -16,9 +16,6 @@ use rackweave_endpoint::page_store::{
 use rackweave_wire::fabric::page::PageId;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reads by leases between two rounds of the node's work.
-const DRIVEN_EVERY: u64 = 256;
-
 /// Access to pages at one node: for one thread, or for the tasks of one executor thread. Threads
 /// that share it wait for each other's calls.
 ///
@@ -81,26 +78,6 @@ impl PageWorker {
         }
         let fixed = self.fixing(limit, move |worker| worker.try_fix(page, Mode::Shared));
         Ok(ReadGuard::new(fixed.wait()?, &self.0))
-    }
-
-    /// Fixes a page for reading if a lease shows that the version in the node's memory is the
-    /// newest.
-    fn leased(&self, page: PageId) -> Option<ReadGuard> {
-        let node = &self.0.node;
-        let (guard, hits) = self.with(|store| {
-            let worker = store.worker_mut();
-            // Deferred work is done by calls that wait.
-            if !worker.is_idle() {
-                return None;
-            }
-            let guard = worker.fix_leased(page, || node.now())?;
-            Some((guard, worker.statistics().leased_hits))
-        })?;
-        if hits % DRIVEN_EVERY == 0 {
-            // Revocations arrive at the node even if its only thread does nothing but read.
-            node.drive();
-        }
-        Some(ReadGuard::new(guard, &self.0))
     }
 
     /// [`PageWorker::read`] for a task that awaits it. It waits for guards of other tasks of this

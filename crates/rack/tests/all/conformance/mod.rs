@@ -120,7 +120,9 @@ conforms! {
         members_come_and_go, every_shape_scales_out_and_in, doorbells_need_no_polls,
         one_that_is_closed_says_so, one_that_is_dropped_is_closed,
         each_end_has_one_owner, what_cannot_be_is_refused;
-    pages: what_one_node_changes_another_reads, a_latch_keeps_others_out_for_as_long_as_they_wait,
+    pages: what_one_node_changes_another_reads,
+        a_page_is_read_by_a_lease_until_another_node_changes_it,
+        a_latch_keeps_others_out_for_as_long_as_they_wait,
         pages_are_allocated_and_freed, a_closed_store_is_found_closed,
         a_change_that_was_not_taken_is_an_error, a_guard_that_is_dropped_publishes_its_change,
         a_worker_does_not_wait_for_itself;

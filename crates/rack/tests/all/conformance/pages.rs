@@ -44,6 +44,25 @@ pub fn what_one_node_changes_another_reads(rack: &Rack) {
     assert_eq!(rack.lost_pages().as_deref(), Ok([].as_slice()));
 }
 
+pub fn a_page_is_read_by_a_lease_until_another_node_changes_it(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let page = here.allocate().expect("a page is free");
+    for round in 1..10u64 {
+        let changed = here.change(page, |bytes| {
+            bytes[..8].copy_from_slice(&round.to_le_bytes())
+        });
+        assert_eq!(changed, Ok(()));
+        // Fetched, verified four times, then leased.
+        for _ in 0..10 {
+            assert_eq!(there.read(page).map(|it| it.data().u64_le(0)), Ok(round));
+        }
+    }
+    // A lease expires if the thread sleeps for too long.
+    assert!(there.statistics().leased_hits > 0);
+}
+
 pub fn a_latch_keeps_others_out_for_as_long_as_they_wait(rack: &Rack) {
     let pages = service(rack);
     let here = worker(rack, &pages, "compute0");

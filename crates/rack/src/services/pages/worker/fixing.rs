@@ -4,13 +4,37 @@
 use super::{Lent, PageWorker};
 use crate::services::FOREVER;
 use crate::services::call::Call;
-use crate::services::pages::PageError;
+use crate::services::pages::{PageError, ReadGuard};
 use core::time::Duration;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, FixError, Flush, Flushed, PageGuard, Worker};
+use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
+/// Reads by leases between two rounds of the node's work.
+const DRIVEN_EVERY: u64 = 256;
+
 impl PageWorker {
+    /// Fixes a page for reading if a lease shows that the version in the node's memory is the
+    /// newest.
+    pub(super) fn leased(&self, page: PageId) -> Option<ReadGuard> {
+        let node = &self.0.node;
+        let (guard, hits) = self.with(|store| {
+            let worker = store.worker_mut();
+            // Deferred work is done by calls that wait.
+            if !worker.is_idle() {
+                return None;
+            }
+            let guard = worker.fix_leased(page, || node.now())?;
+            Some((guard, worker.statistics().leased_hits))
+        })?;
+        if hits % DRIVEN_EVERY == 0 {
+            // Revocations arrive at the node even if its only thread does nothing but read.
+            node.drive();
+        }
+        Some(ReadGuard::new(guard, &self.0))
+    }
+
     pub(super) fn fixing<B>(
         &self,
         limit: Duration,
