@@ -7,6 +7,7 @@ mod fake;
 mod faults;
 mod fixes;
 mod histories;
+mod lease_model;
 mod limits;
 mod log;
 mod store;

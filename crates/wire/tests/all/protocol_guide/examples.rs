@@ -124,6 +124,7 @@ fn pages() -> Vec<Example> {
         granted: true,
         command: 0x0102_0304,
         latch: LatchWord::open(9).locked(),
+        leased: false,
     };
     let completion = Completion {
         outcome: Outcome::Done,
