@@ -154,8 +154,7 @@ impl PagesPlan {
         let switch = &mut config.switch;
         switch.page_size = page_size;
         size_directory(switch, &mut rng, &asking, indexing, pages);
-        let checksums = rng.chance(0.7);
-        let evict_batch = rng.between(1, 4) as u32;
+        let (checksums, evict_batch) = (rng.chance(0.7), rng.between(1, 4) as u32);
         let mut disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
         if let Some(second) = &second {
             switch.page_stores = 2;

@@ -99,7 +99,7 @@ pub fn depth(depth: usize) -> String {
 
 /// The kinds of replies of the page directory, in a readable order, each in words, and whether it
 /// is one reply per request. The names are those of `rackweave_programs::pages::PageCounters`.
-pub const ANSWERS: [(&str, &str, bool); 20] = [
+pub const ANSWERS: [(&str, &str, bool); 22] = [
     ("local", "own copy is current", true),
     ("memory", "from another's memory", true),
     ("storage", "from the SSD", true),
@@ -108,6 +108,7 @@ pub const ANSWERS: [(&str, &str, bool); 20] = [
     ("released", "given back unchanged", true),
     ("written", "to the SSD", true),
     ("flushed", "SSD's cache emptied", true),
+    ("revoked", "leases are revoked", true),
     ("locked", "another has the latch", true),
     ("not_indexed", "not indexed", true),
     ("busy", "busy, ask again", true),
@@ -118,6 +119,7 @@ pub const ANSWERS: [(&str, &str, bool); 20] = [
     ("slot_busy", "slot still in use", true),
     ("invalid", "makes no sense", true),
     ("housekeeping", "of the channel itself", true),
+    ("leased", "leases given", false),
     ("repeated", "asked again", false),
     ("dropped_meanwhile", "dropped meanwhile", false),
 ];
