@@ -214,6 +214,11 @@ fn spawn(
     let mut rng = Rng::new(job.config.seed).fork("ssds");
     let (model, stripe) = (SsdModel::default(), options.page_size);
     let ssds = SsdBackend::new(medium.clone(), &model, SSDS, stripe, &mut rng);
+    // Reads in virtual time always ask, so leases would only delay writes.
+    let options = &PagesOptions {
+        lease_after: None,
+        ..options.clone()
+    };
     let service = options.pages(rack, nodes, Box::new(ssds))?;
     let reserve = Rc::new(RefCell::new(reserve));
     let count = nodes.compute.len() as u32 * u32::from(options.load.threads);

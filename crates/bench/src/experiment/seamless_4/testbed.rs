@@ -82,6 +82,8 @@ pub fn add_pages(
             commands: NVME_DEPTH,
         },
         prepare: Prepare::Leave,
+        // The paper has none.
+        lease_after: None,
         ..PageOptions::default()
     };
     PageService::with_stores(rack, &options, vec![store]).or_failed("pages")
