@@ -296,6 +296,18 @@ impl Browser {
         jobs.chain(next).chain(worker.poll_timeout()).min()
     }
 
+    /// Reads all hot pages on which the node has leases.
+    fn read_leased(&self, worker: &mut Worker<Channel>, now: Instant) {
+        for index in 0..self.shared.habits.hot_pages {
+            let Some(guard) = worker.fix_leased(self.shared.page(index), || now) else {
+                continue;
+            };
+            let mut history = self.shared.history.borrow_mut();
+            let asked = history.ask(now, self.session.who, guard.page().number());
+            history.shared(now, asked, self.shared.got(&guard));
+        }
+    }
+
     /// The node is presumed dead: it releases its fixed pages and reports nothing. It requests
     /// pages exclusively, and must get none. By leases it may read, as long as no other node can
     /// change these pages.
@@ -327,19 +339,6 @@ impl Browser {
         }
         self.worker = Some(worker);
         Step::Sleep(Duration::from_micros(10))
-    }
-}
-
-impl Browser {
-    fn read_leased(&self, worker: &mut Worker<Channel>, now: Instant) {
-        for index in 0..self.shared.habits.hot_pages {
-            let Some(guard) = worker.fix_leased(self.shared.page(index), || now) else {
-                continue;
-            };
-            let mut history = self.shared.history.borrow_mut();
-            let asked = history.ask(now, self.session.who, guard.page().number());
-            history.shared(now, asked, self.shared.got(&guard));
-        }
     }
 }
 

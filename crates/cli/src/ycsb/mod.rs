@@ -52,6 +52,9 @@ const OF_PAGES: [&str; 10] = [
     "--lease-after",
 ];
 
+/// Those that are about leases.
+const OF_LEASES: [&str; 2] = ["--leases", "--lease-after"];
+
 /// The options of the index.
 const OF_INDEX: [&str; 7] = [
     "--access",

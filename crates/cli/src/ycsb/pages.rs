@@ -109,9 +109,14 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<(Job, Option<RealRack>), C
              --memory and --double-write away",
         ));
     }
-    if args.leases == Leases::Both && (args.simulated || args.file.is_some()) {
+    if let (true, Some(flag)) = (args.simulated, globals.first_given(&super::OF_LEASES)) {
+        return Err(CliError::usage(format!(
+            "{flag} goes with real time: in virtual time nodes get no leases"
+        )));
+    }
+    if args.leases == Leases::Both && args.file.is_some() {
         return Err(CliError::usage(
-            "--leases both makes a store twice, in real time; leave --file and --simulated away",
+            "--leases both makes a store twice; leave --file away",
         ));
     }
     if globals.args.config.is_none() && joined.is_none() {

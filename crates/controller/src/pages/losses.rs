@@ -20,17 +20,16 @@ impl Controller {
         let Some(state) = self.page_state(site, page) else {
             return false;
         };
-        if state.place.is_lost() && state.latch.is_locked() {
+        let is_lost = state.place.is_lost();
+        if is_lost && (state.latch.is_locked() || self.holds_latches(site)) {
             return false;
         }
         // A lost page gets no new leases.
-        let is_read = self.holds_latches(site) || !self.revoke_leases(site, page, state.leases);
-        if state.place.is_lost() && is_read {
+        if is_lost && !self.revoke_leases(site, page, state.leases) {
             return false;
         }
         let latch = state.latch.changed();
         let place = state.place.accepted();
-        let is_lost = state.place.is_lost();
         let indexed = with_pages(site, |pages| {
             pages.change(page, |state| match is_lost {
                 true => EntryState {

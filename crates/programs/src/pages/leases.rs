@@ -1,4 +1,4 @@
-//! Leases: nodes that may read a page without asking, until they are told not to.
+//! Leases: a node with a lease on a page reads its copy without a request, until it is revoked.
 //!
 //! An entry's cell says which nodes may have a lease. [`Operation::Verify`] adds a node, if nobody
 //! has the latch and the page was verified often enough since it was last latched by another node:
@@ -7,7 +7,7 @@
 //! While a node has the latch, none is added. So when the last one is removed, no read of another
 //! node that begins later returns the present version.
 
-use super::movement::{Work, cargo};
+use super::movement::cargo;
 use super::registers::{BUSY, operation};
 use super::request::Asked;
 use super::{Digests, End, PageTask, Pages, SOURCES, Tasks, sources};
@@ -104,11 +104,6 @@ impl Pages {
         });
         self.counters.leased += u64::from(wants && leases.leased);
         leases
-    }
-
-    /// The work of revoking the lease of a node.
-    pub(super) const fn revoke_first(slot: u16, node: u16) -> Work {
-        Work::Page(PageTask::Revoke { slot, node })
     }
 
     /// Revokes the lease of a node on a slot's page.

@@ -15,6 +15,13 @@ const FAULTS: Faults = Faults {
     moves: 0.0,
 };
 
+fn verify(number: u64) -> Op {
+    Op::Verify {
+        page: page(number),
+        lease: None,
+    }
+}
+
 #[test]
 fn the_switch_conforms() {
     for seed in 0..4 {
@@ -177,15 +184,7 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
     assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     // Owed work for page 1 at the server delays other operations on that page until its time limit.
     for n in [1, 4] {
-        world
-            .begin(
-                0,
-                Op::Verify {
-                    page: page(n),
-                    lease: None,
-                },
-            )
-            .unwrap();
+        world.begin(0, verify(n)).unwrap();
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     }
     world.begin(0, fetch(2, Mode::Shared)).unwrap();
@@ -210,30 +209,14 @@ fn owed_to_a_lost_switch(indexed: bool) -> FakeRack {
 #[test]
 fn what_begins_anew_waits_for_what_is_owed_but_not_for_ever() {
     let mut world = owed_to_a_lost_switch(true);
-    world
-        .begin(
-            0,
-            Op::Verify {
-                page: page(1),
-                lease: None,
-            },
-        )
-        .unwrap();
+    world.begin(0, verify(1)).unwrap();
     assert_eq!(world.poll(0), None);
     world.model.borrow_mut().mend_qp(0, SWITCH_QP);
     assert_eq!(world.poll(0), None);
     world.model.borrow_mut().break_qp(0, SWITCH_QP);
     assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     world.model.borrow_mut().mend_qp(0, SWITCH_QP);
-    world
-        .begin(
-            0,
-            Op::Verify {
-                page: page(1),
-                lease: None,
-            },
-        )
-        .unwrap();
+    world.begin(0, verify(1)).unwrap();
     assert_eq!(drain(&mut world, 1), [Answer::Done]);
     assert!(!world.model.borrow().entry(page(1)).latch.is_locked());
 }
@@ -336,25 +319,11 @@ fn a_lost_switch_answers_although_all_slots_are_owed() {
     drain(&mut world, usize::from(SLOTS));
     for _ in 0..2 {
         assert_eq!(world.channels[0].capacity(), 1);
-        world
-            .begin(
-                0,
-                Op::Verify {
-                    page: page(7),
-                    lease: None,
-                },
-            )
-            .unwrap();
+        world.begin(0, verify(7)).unwrap();
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     }
     world.model.borrow_mut().mend_qp(0, SWITCH_QP);
-    world.begin(
-        0,
-        Op::Verify {
-            page: page(7),
-            lease: None,
-        },
-    );
+    world.begin(0, verify(7));
     for _ in 0..1000 {
         world.step();
         while world.poll(0).is_some() {}

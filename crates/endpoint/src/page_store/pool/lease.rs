@@ -3,8 +3,8 @@
 //!
 //! A *token* is stored in the page's lease word before the lease is requested, and beside the page
 //! when it has been granted. The switch revokes the lease by a zero in the word. As long as the
-//! word is the token, no other node has changed the page; provided that the node is not dead to the
-//! rack, which it would not notice: hence the time limit.
+//! word is the token, no other node has changed the page. The switch cannot reach a node that was
+//! declared dead by mistake, so leases also have a time limit.
 
 use super::Pool;
 use super::table::Meta;
@@ -53,8 +53,8 @@ impl Pool {
         let directory = u64::from(directory.filter(|_| self.config.leases)?) << BELOW;
         let count = self.leases.tokens.fetch_add(1, Ordering::Relaxed) + 1;
         let token = directory | count & MASK;
-        // A revocation that arrives from now on is one of the lease that will be granted, or at
-        // least prevents that it is used.
+        // Stored before the request is sent: a revocation that arrives before the answer must
+        // invalidate the lease.
         self.lease_word(page).store(token, Ordering::SeqCst);
         Some(LeaseRequest { token, sent: now })
     }

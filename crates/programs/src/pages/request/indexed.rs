@@ -2,9 +2,9 @@
 //! be moved.
 
 use super::{Asked, Taken};
-use crate::pages::movement::From;
+use crate::pages::movement::{From, Work};
 use crate::pages::registers::DOUBTED;
-use crate::pages::{Digests, Pages, Tasks};
+use crate::pages::{Digests, PageTask, Pages, Tasks};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageLocation, Request, Status};
@@ -176,7 +176,7 @@ fn revoke(slot: u16, entry: &Indexed, (first, is_held): (Option<u16>, bool)) -> 
         _ if !entry.turn.is_mine => Taken::plain(Status::NotHolder, entry.latch),
         Some(node) => Taken {
             status: Status::Moving,
-            work: Some(Pages::revoke_first(slot, node)),
+            work: Some(Work::Page(PageTask::Revoke { slot, node })),
             ..granted
         },
         None if is_held => Taken {

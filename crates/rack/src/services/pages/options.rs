@@ -68,7 +68,7 @@ pub struct PageOptions {
     /// What to do with stores now.
     pub prepare: Prepare,
     /// How often a page is verified by requests to the switch, without being changed meanwhile,
-    /// before nodes get leases on it, at most seven times; `None`: they get none. A node with a
+    /// before nodes get leases on it (more than 7 counts as 7); `None`: they get none. A node with a
     /// lease reads the page without a request, until another node changes it; that node's change
     /// then waits for a round trip to each node with a lease. The first 28 nodes of a rack can have
     /// leases.
@@ -80,8 +80,7 @@ pub struct PageOptions {
 
 impl Default for PageOptions {
     /// 256 buffer frames, 2 workers and 16 requests of each, on all compute nodes; a store of 1024
-    /// pages in memory, if none is named; leases after four
-    /// verifications.
+    /// pages in memory, if none is named; leases after four verifications.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
