@@ -68,8 +68,8 @@ pub struct PageOptions {
     /// What to do with stores now.
     pub prepare: Prepare,
     /// How often a page is verified by requests to the switch, without being changed meanwhile,
-    /// before nodes get leases on it (more than 7 counts as 7); `None`: they get none. A node with a
-    /// lease reads the page without a request, until another node changes it; that node's change
+    /// before nodes get leases on it (more than 7 counts as 7); `None`: they get none. A node with
+    /// a lease reads the page without a request, until another node changes it; that node's change
     /// then waits for a round trip to each node with a lease. The first 28 nodes of a rack can have
     /// leases.
     pub lease_after: Option<u8>,
