@@ -78,6 +78,8 @@ crate::named! {
         /// Latches are granted at once although leases of a dead node, or of a lost directory, have
         /// not expired.
         PagesNoHold = "pages-no-hold",
+        /// The second place of a page is kept when the page is changed.
+        PagesStaleSecond = "pages-stale-second",
         /// A remote reader accepts a tree node whose cache lines are from different moments.
         IndexNoTornCheck = "index-no-torn-check",
         /// A freed tree node still looks live.

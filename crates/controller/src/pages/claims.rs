@@ -147,10 +147,8 @@ impl Controller {
         let known = registry.lost.iter().find(|lost| lost.page == page).copied();
         let lost = |version: u64| EntryState {
             latch: LatchWord::open(survey.version.max(version)),
-            holder: None,
-            doubted: false,
-            leases: 0,
             place: PageLocation::HOME.lost(),
+            ..EntryState::default()
         };
         let settled = match settled(&claims, survey) {
             Settled::Doubted(claim) => self.compare_with_home(site, page, claim, survey),
@@ -195,8 +193,8 @@ impl Controller {
                     latch: LatchWord::open(survey.version).locked(),
                     holder: Some(claim.node.0),
                     doubted: true,
-                    leases: 0,
                     place: PageLocation::HOME.lost(),
+                    ..EntryState::default()
                 }
             }
             (Settled::Lost, _) => {
@@ -221,10 +219,8 @@ impl Controller {
             Home::Has(version) if version < claim.state.content_version() => Settled::Newest(claim),
             Home::Has(_) => Settled::Certain(EntryState {
                 latch: LatchWord::open(survey.version),
-                holder: None,
-                doubted: false,
-                leases: 0,
                 place: PageLocation::HOME,
+                ..EntryState::default()
             }),
             // An earlier write may still complete there, and make it a valid older version.
             Home::Damaged => Settled::Lost,
@@ -309,16 +305,13 @@ fn state_of(claim: Claim) -> EntryState {
         true => EntryState {
             latch: latch.locked(),
             holder: Some(claim.node.0),
-            doubted: false,
-            leases: 0,
             place: PageLocation::HOME.lost(),
+            ..EntryState::default()
         },
         false => EntryState {
             latch,
-            holder: None,
-            doubted: false,
-            leases: 0,
             place: PageLocation::dirty(claim.node.0, claim.frame),
+            ..EntryState::default()
         },
     }
 }
@@ -343,9 +336,8 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
         return Settled::Certain(EntryState {
             latch: LatchWord::open(version).locked(),
             holder: Some(holder.node.0),
-            doubted: false,
-            leases: 0,
             place,
+            ..EntryState::default()
         });
     }
     let newest = claims
@@ -356,10 +348,8 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
         Some(claim) => Settled::Doubted(*claim),
         None => Settled::Certain(EntryState {
             latch: LatchWord::open(survey.version),
-            holder: None,
-            doubted: false,
-            leases: 0,
             place: PageLocation::HOME,
+            ..EntryState::default()
         }),
     }
 }

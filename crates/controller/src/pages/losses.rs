@@ -3,7 +3,7 @@
 use super::fallback;
 use super::set_up::with_pages;
 use crate::{Controller, Site};
-use rackweave_programs::pages::{EntryState, LostPage};
+use rackweave_programs::pages::{EntryState, LostPage, SecondPlace};
 use rackweave_wire::fabric::page::{FallbackLatch, PageId, PageLocation};
 
 impl Controller {
@@ -35,6 +35,7 @@ impl Controller {
                 true => EntryState {
                     latch,
                     place,
+                    second: SecondPlace::NONE,
                     leases: 0,
                     ..state
                 },
@@ -98,7 +99,7 @@ impl Controller {
             holder: latch.anyone(),
             doubted: latch.doubter().is_some(),
             place,
-            leases: 0,
+            ..EntryState::default()
         })
     }
 

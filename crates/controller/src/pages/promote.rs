@@ -53,7 +53,7 @@ impl Controller {
             holder: latch.anyone(),
             doubted: latch.doubter().is_some(),
             place,
-            leases: 0,
+            ..EntryState::default()
         };
         let inserted =
             !place.is_writing() && with_pages(site, |pages| pages.insert(page, state)).is_ok();

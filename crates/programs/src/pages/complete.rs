@@ -2,7 +2,7 @@
 
 use super::registers::{BUSY, KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
 use super::request::command;
-use super::{Digests, End, PageTask, Pages, SlotEntry, Tasks, sources};
+use super::{Digests, End, PageTask, Pages, SecondPlace, SlotEntry, Tasks, sources};
 use rackweave_base::Psn;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
@@ -74,7 +74,7 @@ impl Pages {
     }
 
     /// The buffer frame holds another page, or none: its node has dropped the page, which must then
-    /// be at home.
+    /// be at its other place, or at home.
     pub(super) fn transfer_refused<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -88,12 +88,22 @@ impl Pages {
         let operation = operation(kind);
         let is_explicit = operation == Some(Operation::ReadFrame);
         let entry = self.index.lookup(page).filter(|_| !is_explicit);
-        let place = entry.map(|entry| {
-            registers.place.update(cursor, entry, |place| {
-                let before = PageLocation(*place);
-                *place = before.dropped_by(node).0;
-                before
-            })
+        let places = entry.map(|entry| {
+            let (second, was_second) = registers.second.update(cursor, entry, |cell| {
+                let (second, was_second) = SecondPlace(*cell).without(node);
+                *cell = second.0;
+                (second, was_second)
+            });
+            let place = registers.place.update(cursor, entry, |place| {
+                let after = PageLocation(*place).dropped_by(node);
+                let after = if was_second { after.counted() } else { after };
+                *place = after.0;
+                after
+            });
+            registers.result.update(cursor, s, |result| {
+                *result = *result & ((1 << MOVES_AT) - 1) | place.moves() << MOVES_AT;
+            });
+            (place, second)
         });
         self.counters.dropped_meanwhile += 1;
         self.release_source(pass, node, bit);
@@ -101,16 +111,10 @@ impl Pages {
             slot,
             end: End::new(outcome, PageSource::Memory),
         };
-        let elsewhere = |place: PageLocation| place.is_dirty() || place.is_lost();
-        pass.recirculate(match place {
+        pass.recirculate(match places {
             None if is_explicit => complete(Outcome::WrongHeader),
             None => complete(Outcome::NotIndexed),
-            // It has been changed meanwhile, or is lost: the node has to retry.
-            Some(place) if elsewhere(place) => complete(Outcome::SourceGone),
-            Some(_) => PageTask::Command {
-                slot,
-                store: page.store(),
-            },
+            Some(places) => self.elsewhere((slot, node), page, places),
         });
     }
 
@@ -200,7 +204,7 @@ impl Pages {
             .update(cursor, entry, |latch| LatchWord(*latch));
         let then = LatchWord(registers.since.read(cursor, s));
         let (node, frame) = (ended.node, ended.frame);
-        let moves = registers.place.update(cursor, entry, |place| {
+        let before = registers.place.update(cursor, entry, |place| {
             let before = PageLocation(*place);
             let after = match ended.operation {
                 Some(Operation::Evict) => before.written(node, frame, end.is_done(), ended.keep),
@@ -210,13 +214,19 @@ impl Pages {
                 _ => before,
             };
             *place = after.0;
-            before.moves()
+            before
         });
         registers.outcome.write(cursor, s, repeated.0);
         // The buffer frame that was read may have been reused meanwhile.
         let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
-        if is_checked && asked_at != moves {
+        if is_checked && asked_at != before.moves() {
             *end = end.with_outcome(Outcome::SourceGone);
+        }
+        let is_fetch = ended.operation.is_some_and(Operation::is_fix) && end.is_done();
+        let is_other = is_checked || before.cached().is_some_and(|at| at != (node, frame));
+        if is_fetch && is_other && now == then && !now.is_locked() {
+            let (slot, latch) = (s as u16, now);
+            pass.mirror(PageTask::Received { slot, latch });
         }
         if planted(Canary::PagesStaleCompletion) {
             then

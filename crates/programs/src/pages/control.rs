@@ -2,7 +2,7 @@
 //! may read and change any cell.
 
 use super::registers::{ACTIVE, BUSY, DOUBTED, operation};
-use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry, leases};
+use super::{ChannelEntry, NodeEntry, PageRole, Pages, SecondPlace, SlotEntry, StoreEntry, leases};
 use rackweave_base::{Instant, Psn};
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
@@ -20,6 +20,8 @@ pub struct EntryState {
     pub doubted: bool,
     /// The location of the newest version.
     pub place: PageLocation,
+    /// Another buffer frame that may have the newest version.
+    pub second: SecondPlace,
     /// The nodes that may have leases, by bit.
     pub leases: u32,
 }
@@ -46,6 +48,8 @@ impl EntryState {
     /// The state after the death of a node.
     pub const fn died(self, node: u16) -> Self {
         let is_holder = matches!(self.holder, Some(holder) if holder == node);
+        let place = self.place.died(node);
+        let (second, _) = self.second.without(node);
         Self {
             // The holder's changes were never visible to other nodes.
             latch: if is_holder {
@@ -55,7 +59,12 @@ impl EntryState {
             },
             holder: if is_holder { None } else { self.holder },
             doubted: self.doubted && !is_holder,
-            place: self.place.died(node),
+            place,
+            second: if place.is_lost() {
+                SecondPlace::NONE
+            } else {
+                second
+            },
             leases: self.leases & !leases::bit(node),
         }
     }
@@ -332,6 +341,7 @@ impl Pages {
             holder: (self.registers.holder.peek(entry) & !DOUBTED).checked_sub(1),
             doubted: self.registers.holder.peek(entry) & DOUBTED != 0,
             place: PageLocation(self.registers.place.peek(entry)),
+            second: SecondPlace(self.registers.second.peek(entry)),
             leases: leases::nodes(self.registers.leases.peek(entry)),
         }
     }
@@ -342,6 +352,7 @@ impl Pages {
         *self.registers.holder.control(entry) = holder | doubted;
         *self.registers.latch.control(entry) = state.latch.0;
         *self.registers.place.control(entry) = state.place.0;
+        *self.registers.second.control(entry) = state.second.0;
         let cell = self.registers.leases.control(entry);
         *cell = leases::with_nodes(*cell, state.leases);
     }

@@ -28,7 +28,7 @@ impl Index {
             "pages.index.2",
             "pages.index.3",
         ];
-        let mut stage = 1;
+        let mut stage = 0;
         let shards = names.map(|name| {
             stage += 1;
             Exact::new(name, stage, PageId::BITS as u8, each)

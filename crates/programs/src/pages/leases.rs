@@ -10,6 +10,7 @@
 use super::movement::cargo;
 use super::registers::{BUSY, operation};
 use super::request::Asked;
+use super::second::again;
 use super::{Digests, End, PageTask, Pages, SOURCES, Tasks, sources};
 use rackweave_base::Psn;
 use rackweave_base::canary::{Canary, planted};
@@ -180,14 +181,6 @@ impl Pages {
                 end: End::new(Outcome::Done, PageSource::Memory),
             },
         });
-    }
-}
-
-/// The end of a revocation that is to be requested again.
-const fn again(slot: u16) -> PageTask {
-    PageTask::Complete {
-        slot,
-        end: End::new(Outcome::SourceGone, PageSource::Memory),
     }
 }
 

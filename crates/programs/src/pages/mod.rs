@@ -27,9 +27,9 @@
 //!
 //! Files: `request` a request's pass, `movement` the start of a movement; `complete` its end;
 //! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and
-//! epochs; `leases` reads without a request; `sketch` which pages should be indexed; `index`,
-//! `registers`, `entries` the state; `control` the control-plane operations; `counters` the answers
-//! by kind.
+//! epochs; `second` a second copy of a page; `leases` reads without a request; `sketch` which pages
+//! should be indexed; `index`, `registers`, `entries` the state; `control` the control-plane
+//! operations; `counters` the answers by kind.
 
 mod complete;
 mod control;
@@ -42,6 +42,7 @@ mod queue;
 mod registers;
 mod relay;
 mod request;
+mod second;
 mod sketch;
 mod sources;
 mod task;
@@ -62,6 +63,7 @@ pub use entries::{
     ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry, StoreSet,
 };
 pub use movement::cargo;
+pub use second::SecondPlace;
 pub use task::{Digests, End, PageDigest, PageTask, Tasks};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time. The lane after them
@@ -204,6 +206,8 @@ impl Pages {
             PageTask::Idle { slot } => self.idle(pass, slot),
             PageTask::Repeat { slot } => self.repeat(pass, slot),
             PageTask::Revoke { slot, node } => self.revoke(pass, slot, node),
+            PageTask::MoveFrom { slot, node, frame } => self.move_from(pass, slot, (node, frame)),
+            PageTask::Received { slot, latch } => self.received(pass, slot, latch),
         }
     }
 

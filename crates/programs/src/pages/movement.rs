@@ -70,7 +70,9 @@ impl Pages {
         }
         let cell = usize::from(node);
         let sources = &mut self.registers.sources;
-        let Some(bit) = sources.update(&mut pass.cursor, cell, sources::take) else {
+        let turn = asked.psn.get();
+        let taken = sources.update(&mut pass.cursor, cell, |cell| sources::take(cell, turn));
+        let Some(bit) = taken else {
             return (Status::Busy, None);
         };
         let size = self.config.page_size;

@@ -8,7 +8,7 @@
 //! the way back). The response capsule is acknowledged only when all data before it is in the
 //! node's memory, since an acknowledgement covers everything before it.
 
-use super::registers::{ACTIVE, BUSY, PENDING, PSN, UNHEARD, operation};
+use super::registers::{ACTIVE, BUSY, PENDING, PSN, TRIES_AT, TRIES_MAX, UNHEARD, operation};
 use super::{Digests, End, PageDigest, PageTask, Pages, Tasks};
 use rackweave_base::{Duration, Packet, PortId, Psn, Rkey};
 use rackweave_switch::DropReason;
@@ -78,7 +78,6 @@ impl Pages {
             *send = psn.add(1).get() | UNHEARD;
             psn
         });
-        registers.tries.write(cursor, q, 0);
         self.send_capsule(pass, engine, (slot, store), (page, kind), (lane, psn));
     }
 
@@ -116,12 +115,14 @@ impl Pages {
         if registers.acked.read(cursor, q) & ACTIVE == 0 {
             return;
         }
-        let send = registers.send.read(cursor, q);
-        let tries = registers.tries.update(cursor, q, |tries| {
-            *tries += 1;
-            *tries
+        let (send, tries) = registers.send.update(cursor, q, |send| {
+            let tries = *send >> TRIES_AT & TRIES_MAX;
+            if tries < TRIES_MAX {
+                *send += 1 << TRIES_AT;
+            }
+            (*send, tries)
         });
-        if send & UNHEARD == 0 || tries > engine.config().retries {
+        if send & UNHEARD == 0 || tries >= engine.config().retries.min(TRIES_MAX) {
             return pass.digest(PageDigest::StorageSilent { slot, store });
         }
         let psn = Psn::new(send.wrapping_sub(1) & PSN);

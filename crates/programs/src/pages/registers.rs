@@ -93,10 +93,11 @@ pub(super) struct Registers {
     pub holder: Register<u16>,
     /// e: the latch word.
     pub latch: Split<u64>,
-    /// q: the PSN of the next command; [`UNHEARD`] until the last one is acknowledged.
+    /// q: the PSN of the next command; its number of retransmissions from [`TRIES_AT`] on;
+    /// [`UNHEARD`] until the last one is acknowledged.
     pub send: Register<u32>,
-    /// q: number of retransmissions of the command.
-    pub tries: Register<u32>,
+    /// e: the second place: see [`super::second`].
+    pub second: Register<u32>,
     /// s: the latch word at the request; for an Aim, the target place.
     pub since: Register<u64>,
     /// A count-min sketch of requests for pages that are not indexed, four rows.
@@ -130,6 +131,9 @@ pub(super) const WAITING: u32 = 2;
 pub(super) const KEEP: u32 = 0x80 << 24;
 pub(super) const ACTIVE: u32 = 1 << 31;
 pub(super) const UNHEARD: u32 = 1 << 31;
+pub(super) const TRIES_AT: u32 = 24;
+/// The largest number of retransmissions of a command that is counted.
+pub(super) const TRIES_MAX: u32 = 63;
 pub(super) const PENDING: u64 = 1 << 63;
 /// The bits of a PSN in a cell that holds other fields, too.
 pub(super) const PSN: u32 = 0x00ff_ffff;
@@ -143,8 +147,7 @@ impl Registers {
         let queues = slots * usize::from(config.stores);
         let entries = config.entries as usize;
         let sketch = if entries == 0 { 0 } else { SKETCH_WIDTH };
-        // Stage 8 holds the engine's lanes besides its share of the latch words.
-        let (latches, places) = (entries * 15 / 28, entries / 2);
+        let half = entries / 2;
         Self {
             expected: Register::new("pages.expected", 0, channels),
             phase: Register::new("pages.phase", 0, slots),
@@ -154,12 +157,12 @@ impl Registers {
             relay: Register::new("pages.relay", 2, slots),
             base: Register::new("pages.base", 3, queues),
             offset: Register::new("pages.offset", 4, queues),
-            acked: Register::new("pages.acked", 5, queues),
-            pending: Register::new("pages.pending", 6, queues),
-            holder: Register::new("pages.holder", 6, entries),
-            latch: Split::new(["pages.latch.0", "pages.latch.1"], 7, latches, entries),
-            send: Register::new("pages.send", 7, queues),
-            tries: Register::new("pages.tries", 8, queues),
+            acked: Register::new("pages.acked", 6, queues),
+            pending: Register::new("pages.pending", 7, queues),
+            holder: Register::new("pages.holder", 5, entries),
+            latch: Split::new(["pages.latch.0", "pages.latch.1"], 6, half, entries),
+            send: Register::new("pages.send", 8, queues),
+            second: Register::new("pages.second", 8, entries),
             since: Register::new("pages.since", 8, slots),
             sketch: [
                 Register::new("pages.sketch.0", 8, sketch),
@@ -167,7 +170,7 @@ impl Registers {
                 Register::new("pages.sketch.2", 9, sketch),
                 Register::new("pages.sketch.3", 10, sketch),
             ],
-            place: Split::new(["pages.place.0", "pages.place.1"], 9, places, entries),
+            place: Split::new(["pages.place.0", "pages.place.1"], 9, half, entries),
             outcome: Register::new("pages.outcome", 10, slots),
             result: Register::new("pages.result", 11, slots),
             result_latch: Register::new("pages.result_latch", 11, slots),
@@ -187,7 +190,7 @@ impl Registers {
             &self.offset,
             &self.acked,
             &self.send,
-            &self.tries,
+            &self.second,
             &self.outcome,
             &self.result,
         ] {

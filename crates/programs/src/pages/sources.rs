@@ -19,13 +19,17 @@ const fn half(cell: u64, parity: bool) -> u64 {
     cell >> if parity { SOURCES as u32 } else { 0 } & MASK
 }
 
-/// Takes a free lane for a transfer and returns its number.
-pub(super) fn take(cell: &mut u64) -> Option<u8> {
-    let busy = half(*cell, false) | half(*cell, true);
-    let bit = (!busy & MASK).trailing_zeros() as u8;
-    if bit >= SOURCES {
+/// Takes a free lane for a transfer and returns its number: the first from lane `turn` modulo
+/// [`SOURCES`] on. Lanes take turns because NICs control the rate of each queue pair: one that
+/// carries every transfer would stay slow after a congestion, and the others unused.
+pub(super) fn take(cell: &mut u64, turn: u32) -> Option<u8> {
+    let free = !(half(*cell, false) | half(*cell, true)) & MASK;
+    if free == 0 {
         return None;
     }
+    let first = turn % u32::from(SOURCES);
+    let later = free >> first << first;
+    let bit = if later == 0 { free } else { later }.trailing_zeros() as u8;
     let parity = *cell & PARITY != 0;
     let shift = if parity { SOURCES } else { 0 };
     *cell |= 1 << (bit + shift);
@@ -65,22 +69,22 @@ mod tests {
     fn all_lanes_are_taken_and_no_more() {
         let mut cell = 0;
         for bit in 0..SOURCES {
-            assert_eq!(take(&mut cell), Some(bit));
+            assert_eq!(take(&mut cell, 0), Some(bit));
             if bit == 7 {
                 assert!(end_epoch(&mut cell));
             }
         }
-        assert_eq!(take(&mut cell), None);
+        assert_eq!(take(&mut cell, 0), None);
         release(&mut cell, 3);
         release(&mut cell, 20);
-        assert_eq!(take(&mut cell), Some(3));
-        assert_eq!(take(&mut cell), Some(20));
+        assert_eq!(take(&mut cell, 0), Some(3));
+        assert_eq!(take(&mut cell, 0), Some(20));
         for bit in 0..SOURCES {
             release(&mut cell, bit);
         }
         assert!(take_lease(&mut cell) && !take_lease(&mut cell));
         assert_eq!(
-            take(&mut cell),
+            take(&mut cell, 0),
             Some(0),
             "the lane for lease words is none of them"
         );
@@ -92,9 +96,9 @@ mod tests {
     #[test]
     fn two_ends_of_epochs_outlast_every_transfer_from_before() {
         let mut cell = 0;
-        let before = take(&mut cell).unwrap();
+        let before = take(&mut cell, 0).unwrap();
         assert!(end_epoch(&mut cell), "nothing was there before");
-        let after = take(&mut cell).unwrap();
+        let after = take(&mut cell, 0).unwrap();
         assert!(!end_epoch(&mut cell), "one from before is under way");
         release(&mut cell, after);
         assert!(!end_epoch(&mut cell));

@@ -2,7 +2,7 @@
 
 use rackweave_base::Psn;
 use rackweave_switch::transfer::{EngineTask, LaneId};
-use rackweave_wire::fabric::page::{Outcome, PageId, PageSource};
+use rackweave_wire::fabric::page::{LatchWord, Outcome, PageId, PageSource};
 
 /// Tasks of a switch with a page directory: its own and the transfer engine's.
 pub trait Tasks: Copy + From<PageTask> + From<EngineTask> {}
@@ -127,6 +127,22 @@ pub enum PageTask {
         /// The node.
         node: u16,
     },
+    /// Move the slot's page out of a buffer frame: another one did not have it.
+    MoveFrom {
+        /// The slot.
+        slot: u16,
+        /// The node.
+        node: u16,
+        /// Its buffer frame.
+        frame: u32,
+    },
+    /// The slot's node has received the page in the version of this latch word.
+    Received {
+        /// The slot.
+        slot: u16,
+        /// The latch word.
+        latch: LatchWord,
+    },
 }
 
 impl PageTask {
@@ -138,7 +154,9 @@ impl PageTask {
             | PageTask::Complete { slot, .. }
             | PageTask::Idle { slot }
             | PageTask::Repeat { slot }
-            | PageTask::Revoke { slot, .. } => slot,
+            | PageTask::Revoke { slot, .. }
+            | PageTask::MoveFrom { slot, .. }
+            | PageTask::Received { slot, .. } => slot,
         }
     }
 }

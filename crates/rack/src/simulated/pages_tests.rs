@@ -1,6 +1,8 @@
 //! The page directory end to end: requests of a channel, the switch, an NVMe target.
 
 mod leases;
+mod nodes;
+mod places;
 mod races;
 mod restarts;
 mod rogue;
@@ -71,6 +73,15 @@ fn ssd(medium: &MemoryBackend) -> Box<dyn rackweave_target::Backend> {
     Box::new(SsdBackend::new(medium.clone(), &model, 4, PAGE, &mut rng))
 }
 
+fn page_node(node: NodeId) -> PageNode {
+    PageNode {
+        node,
+        frames: FRAMES,
+        workers: 1,
+        slots: 4,
+    }
+}
+
 /// In place of an existing or former one.
 fn add_target(rack: &mut SimulatedRack, medium: &MemoryBackend) {
     rack.add_target(NodeId(2), TargetOptions::default(), vec![ssd(medium)])
@@ -125,14 +136,12 @@ impl Bench {
         change(&mut config);
         let rack = SimulatedRack::new(&config).unwrap();
         let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
-        let node = |node| PageNode {
-            node: NodeId(node),
-            frames: FRAMES,
-            workers: 1,
-            slots: 4,
+        let nodes = match &options.nodes[..] {
+            [] => [0, 1].map(|node| page_node(NodeId(node))).to_vec(),
+            nodes => nodes.to_vec(),
         };
         let options = PageOptions {
-            nodes: vec![node(0), node(1)],
+            nodes,
             indexed: Some(indexed),
             prepare: Prepare::Leave,
             ..options

@@ -63,7 +63,7 @@ impl Engine {
             registers: Registers::new(lanes, 0),
             header_checks: false,
             lane_of: Exact::new("transfer.lane_of", 0, 24, lanes),
-            lanes: Direct::new("transfer.lanes", 8, lanes),
+            lanes: Direct::new("transfer.lanes", 5, lanes),
             corrections: vec![LaneCorrection::default(); lanes].into(),
         }
     }

@@ -91,6 +91,13 @@ pub struct Cache {
     pub redirects_stale: u64,
 }
 
+/// The number of frames that are kept free, of `count`: one in a hundred, as ScaleStore's default,
+/// but two batches.
+pub fn frames_kept_free(count: u32) -> u32 {
+    let batches = (2 * DROPS_MAX as u32).min(count / 4);
+    (count / 100).max(batches).max(1)
+}
+
 impl Cache {
     /// An empty cache of `count` frames for `workers` workers, and for pages below `pages`.
     pub fn new(bytes: Frames, count: u32, pages: u64, workers: u16) -> Self {
@@ -101,14 +108,12 @@ impl Cache {
             referenced: false,
             waiters: Vec::new(),
         };
-        let share = count as usize / 100;
-        let batches = (2 * DROPS_MAX).min(count as usize / 4);
         Self {
             bytes,
             frames: (0..count).map(frame).collect(),
             table: vec![NONE; pages as usize],
             free: (0..count).rev().collect(),
-            free_low: share.max(batches).max(1),
+            free_low: frames_kept_free(count) as usize,
             hand: 0,
             ids: 0,
             done: (0..workers).map(|_| VecDeque::new()).collect(),

@@ -2,6 +2,7 @@
 //! and the lookups of both systems: the pages that are read, and the first contents of the pools.
 
 use super::{Load, Seen};
+use crate::baseline::scalestore::cache::frames_kept_free;
 use crate::experiment::seamless_4::testbed::{self, PAGE_BYTES};
 use crate::harness::prelude::*;
 use rackweave_endpoint::page_store::directory::Channel;
@@ -121,8 +122,13 @@ pub fn run_pages(run: &mut Run<'_>, load: &Load, traffic: &Traffic, indexed: u64
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
     for node in (0..load.compute_nodes).map(NodeId) {
-        // As for the baseline, the cost of processing a page's bytes is not modelled.
-        let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
+        // As for the baseline, the cost of processing a page's bytes is not modelled, and as many
+        // buffer frames are kept free.
+        let pool = |pool: &mut PoolConfig| {
+            (pool.checksums, pool.seed) = (false, 1);
+            pool.low_water = frames_kept_free(pool.frames);
+            pool.evict_batch = pool.low_water / 2;
+        };
         let workers = pages.polled_workers(node, pool);
         for worker in workers.or_failed("workers")? {
             let lookups = Lookups {

@@ -2,9 +2,10 @@
 //! be moved.
 
 use super::{Asked, Taken};
-use crate::pages::movement::{From, Work};
+use crate::pages::movement::Work;
 use crate::pages::registers::DOUBTED;
-use crate::pages::{Digests, PageTask, Pages, Tasks};
+use crate::pages::second::source;
+use crate::pages::{Digests, PageTask, Pages, SecondPlace, Tasks};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageLocation, Request, Status};
@@ -54,6 +55,12 @@ impl Pages {
             }
             _ => false,
         };
+        let state = (is_mine, is_others, is_current);
+        let (second, was_second) = registers.second.update(cursor, entry, |cell| {
+            let (second, was_second) = SecondPlace(*cell).requested(me, operation, state);
+            *cell = second.0;
+            (second, was_second)
+        });
         let (place, moves) = registers.place.update(cursor, entry, |place| {
             let before = PageLocation(*place);
             let after = match operation {
@@ -69,6 +76,7 @@ impl Pages {
                 _ if operation.is_fix() && !is_others && !is_current => before.dropped_by(me),
                 _ => before,
             };
+            let after = if was_second { after.counted() } else { after };
             *place = after.0;
             (before, after.moves())
         });
@@ -77,6 +85,7 @@ impl Pages {
             latch,
             is_current,
             place,
+            second,
             moves,
         };
         let is_open = !is_mine && !is_others && !latch.is_locked() && !place.is_lost();
@@ -104,6 +113,7 @@ impl Pages {
             latch,
             is_current,
             place,
+            second,
             moves,
         } = entry;
         let Turn {
@@ -147,12 +157,7 @@ impl Pages {
             },
             _ if is_current || place.is_at(me, frame) && place.is_dirty() => done,
             _ => {
-                let from = match place.cached() {
-                    Some((node, frame)) if node != me || place.is_dirty() => {
-                        From::Frame(node, frame)
-                    }
-                    _ => From::Home,
-                };
+                let from = source(me, asked.psn, place, second);
                 let (status, work) = self.move_page(pass, asked, from);
                 Taken {
                     status,
@@ -196,6 +201,7 @@ struct Indexed {
     is_current: bool,
     /// The previous location of the page.
     place: PageLocation,
+    second: SecondPlace,
     /// Number of moves of its place.
     pub(super) moves: u32,
 }

@@ -69,7 +69,7 @@ impl fmt::Display for LatchWord {
 ///
 /// The count distinguishes a place from the same place at another time: a node may drop a page and
 /// fetch it again into the same buffer frame, and a read that began there before must not be
-/// trusted.
+/// trusted. It grows when a node turns out not to have the page any more, not when one gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PageLocation(pub u64);
 
@@ -169,7 +169,13 @@ impl PageLocation {
         if self.cached().is_some() || self.is_lost() {
             return self;
         }
-        self.to(Self::clean(node, frame).0 | self.0 & Self::WRITING)
+        let kept = Self::WRITING | u64::MAX << Self::MOVES_AT;
+        Self(self.0 & kept | Self::clean(node, frame).0)
+    }
+
+    /// The same place; no read of the page that began before is to be trusted.
+    pub const fn counted(self) -> Self {
+        self.to(self.0 & ((1 << Self::MOVES_AT) - 1))
     }
 
     /// The buffer frame turned out not to hold the page any more. A place in another buffer frame
