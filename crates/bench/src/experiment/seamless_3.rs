@@ -43,17 +43,36 @@ struct Seen {
 enum System {
     /// The page store, with all pages in the switch.
     Whole,
+    /// The same with leases, which the paper does not have.
+    Leased,
     /// The page store, with as many pages in the switch as the paper's switch holds.
     Part,
-    /// The baseline.
+    /// The baseline as ScaleStore does it: compute nodes own the pages, message handlers send them,
+    /// and a worker has one fault at a time.
     Software,
+    /// The baseline with everything done as well as possible.
+    Idealised,
 }
 
-const SYSTEMS: [(System, &str); 3] = [
+const SYSTEMS: [(System, &str); 5] = [
     (System::Whole, "Seamless, all pages in the switch"),
+    (
+        System::Leased,
+        "Seamless with leases, all pages in the switch",
+    ),
     (System::Part, "Seamless, the hottest 13 % in the switch"),
-    (System::Software, "software (like ScaleStore)"),
+    (System::Software, "software (as ScaleStore)"),
+    (System::Idealised, "software, idealised"),
 ];
+
+/// The baselines, the last of [`SYSTEMS`].
+const BASELINES: usize = 2;
+
+/// Verifications of a page after which it is leased.
+const LEASE_AFTER: u8 = 4;
+
+/// Message handlers of a node. Source: ScaleStore's default of `messageHandlerThreads`.
+const MESSAGE_HANDLERS: u16 = 4;
 
 /// The load and its rack at a scale, with `depth` lookups of a thread in flight. Both systems get
 /// the same.
@@ -72,6 +91,7 @@ fn load(scale: Scale, depth: u16) -> Load {
         workers: THREADS,
         depth,
         handlers: devices::HOST_CORES,
+        message_handlers: None,
         ssds: SSDS as u32,
         congestion_control: true,
         work: cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES)
@@ -111,9 +131,21 @@ fn measure(run: &mut Run<'_>, load: &Load, system: System, skew: f64) -> Result<
     let traffic = Traffic::new(sizes, skew, load.workers.into(), run.seed);
     let traffic = traffic.map_err(ExperimentError::Run)?;
     match system {
-        System::Whole => store::run_pages(run, load, &traffic, load.pages),
-        System::Part => store::run_pages(run, load, &traffic, indexed(load.pages)),
-        System::Software => run_software(run, load, &traffic),
+        System::Whole => store::run_pages(run, load, &traffic, (load.pages, None)),
+        System::Leased => {
+            let lease_after = Some(LEASE_AFTER);
+            store::run_pages(run, load, &traffic, (load.pages, lease_after))
+        }
+        System::Part => store::run_pages(run, load, &traffic, (indexed(load.pages), None)),
+        System::Software => {
+            let load = Load {
+                depth: 1,
+                message_handlers: Some(MESSAGE_HANDLERS),
+                ..load.clone()
+            };
+            run_software(run, &load, &traffic)
+        }
+        System::Idealised => run_software(run, load, &traffic),
     }
 }
 
@@ -142,17 +174,20 @@ fn run_software(run: &mut Run<'_>, load: &Load, traffic: &Traffic) -> Result<See
 fn measured(curves: &[Curve], load: &Load) -> Measured {
     let (mut ours, mut points) = (Vec::new(), Vec::new());
     for of_depth in curves.chunks(SYSTEMS.len()) {
-        let software = &of_depth[SYSTEMS.len() - 1];
-        for curve in of_depth {
+        let (systems, baselines) = of_depth.split_at(SYSTEMS.len() - BASELINES);
+        for (at, curve) in of_depth.iter().enumerate() {
             let rate = |curve: &Curve, skew| curve.value(skew, |seen| seen.per_second);
-            let gain = |skew| rate(curve, skew) / rate(software, skew);
+            let gain = |baseline: usize, skew| rate(curve, skew) / rate(&baselines[baseline], skew);
             let (panel, name) = panel_and_name(&curve.name);
-            if curve.of.0 != System::Software {
+            if at < systems.len() {
                 ours.push(values! {
                     panel, name,
-                    uniform: gain(0.0),
-                    skewed: gain(1.1),
-                    more_skewed: gain(1.3),
+                    uniform: gain(0, 0.0),
+                    skewed: gain(0, 1.1),
+                    more_skewed: gain(0, 1.3),
+                    ideal_uniform: gain(1, 0.0),
+                    ideal_skewed: gain(1, 1.1),
+                    ideal_more_skewed: gain(1, 1.3),
                 });
             }
             let noted = curve.points.iter();
@@ -169,6 +204,8 @@ fn measured(curves: &[Curve], load: &Load) -> Measured {
         indexed: indexed(load.pages),
         record: store::RECORD_BYTES,
         threads: load.workers,
+        lease_after: LEASE_AFTER,
+        message_handlers: MESSAGE_HANDLERS,
         cores: devices::HOST_CORES,
         work_ns: load.work.as_nanos(),
     };

@@ -12,7 +12,7 @@
 //! A page begins with its number. The last word of every sector and the first of every sector but
 //! the first are seals, which show whether all its parts belong together.
 
-use super::channel::{DROPS_MAX, Fetch, Message};
+use super::channel::{DROPS_MAX, Fetch};
 use crate::harness::prelude::*;
 
 /// Maximum frames that the hand passes before other threads may use the cache.
@@ -49,6 +49,15 @@ pub enum Attempt {
     NoFrame,
 }
 
+/// Whether a page is in a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    Absent,
+    /// It is being fetched.
+    Coming,
+    Here(u32),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
@@ -68,6 +77,8 @@ struct Frame {
     state: State,
     /// Whether it was used since the hand last passed it.
     referenced: bool,
+    /// Number of transfers to other nodes that read it.
+    pins: u32,
     waiters: Vec<Waiter>,
 }
 
@@ -106,6 +117,7 @@ impl Cache {
             id: 0,
             state: State::Free,
             referenced: false,
+            pins: 0,
             waiters: Vec::new(),
         };
         Self {
@@ -144,10 +156,58 @@ impl Cache {
         Ok(Attempt::Waits)
     }
 
-    /// Reports that the page that `worker` fetched into a frame has been written there.
-    pub fn handle_loaded(&mut self, at: u32, worker: u16) -> Result<(), Failure> {
+    /// The id of the request by which the page of a frame was or is being fetched.
+    pub fn id(&self, at: u32) -> u64 {
+        self.frames[at as usize].id
+    }
+
+    /// Whether a page is present.
+    pub fn presence(&self, page: u64) -> Presence {
+        match self.table[page as usize] {
+            NONE => Presence::Absent,
+            at if self.frames[at as usize].state == State::Here => Presence::Here(at),
+            _ => Presence::Coming,
+        }
+    }
+
+    /// Starts to fetch an absent page for another node, if a frame is free; returns the request.
+    pub fn load(&mut self, page: u64) -> Option<Fetch> {
+        let at = self.free.pop()?;
+        self.table[page as usize] = at;
+        self.frames[at as usize].page = page;
+        self.stirred |= self.free.len() < self.free_low;
+        Some(self.fetch(at, true))
+    }
+
+    /// Keeps a frame from being evicted until [`Self::unpin`].
+    pub fn pin(&mut self, at: u32) {
+        self.frames[at as usize].pins += 1;
+    }
+
+    /// Undoes one [`Self::pin`].
+    pub fn unpin(&mut self, at: u32) {
+        self.frames[at as usize].pins -= 1;
+        self.stirred = true;
+    }
+
+    /// Reports that the page that `worker`, or another thread, fetched into a frame has been written
+    /// there from `source`.
+    pub fn handle_loaded(
+        &mut self,
+        at: u32,
+        worker: Option<u16>,
+        source: PageSource,
+    ) -> Result<(), Failure> {
         self.fetching(at)?;
-        self.install(at, worker, PageSource::Storage)
+        self.install(at, worker, source)
+    }
+
+    /// Reports that the node that was to send a page does not have it; returns the request to the
+    /// owner, who is to read it from storage.
+    pub fn handle_gone(&mut self, at: u32) -> Result<Fetch, Failure> {
+        self.fetching(at)?;
+        self.redirects_stale += 1;
+        Ok(self.fetch(at, true))
     }
 
     /// Reports that the page to fetch into a frame is in another node's frame, whose header must
@@ -169,23 +229,24 @@ impl Cache {
     ) -> Result<Option<Fetch>, Failure> {
         let id = *self.fetching(at)?;
         if before == after && after == [self.frames[at as usize].page, id] {
-            self.install(at, worker, PageSource::Remote)?;
+            self.install(at, Some(worker), PageSource::Remote)?;
             return Ok(None);
         }
         self.redirects_stale += 1;
         Ok(Some(self.fetch(at, true)))
     }
 
-    /// Frees frames, if few are free. Returns how many frames it had to check, and the message to
-    /// the owner.
-    pub fn evict(&mut self) -> (u32, Option<Message>) {
+    /// Frees frames, if few are free. Returns how many frames it had to check, and the dropped
+    /// copies, as pairs of page and id.
+    pub fn evict(&mut self) -> (u32, Vec<(u64, u64)>) {
         let (mut looks, mut dropped) = (0, Vec::new());
         while self.free.len() < self.free_low && dropped.len() < DROPS_MAX && looks < LOOKS_MAX {
             looks += 1;
             let at = self.hand;
             self.hand = (at + 1) % self.frames.len() as u32;
             let frame = &mut self.frames[at as usize];
-            if frame.state != State::Here || core::mem::take(&mut frame.referenced) {
+            let may_go = frame.state == State::Here && frame.pins == 0;
+            if !may_go || core::mem::take(&mut frame.referenced) {
                 continue;
             }
             frame.state = State::Free;
@@ -195,10 +256,7 @@ impl Cache {
             self.free.push(at);
         }
         self.stirred |= !dropped.is_empty();
-        (
-            looks,
-            (!dropped.is_empty()).then_some(Message::Drop(dropped)),
-        )
+        (looks, dropped)
     }
 
     /// The id that the header of another node's frame has to bear.
@@ -227,14 +285,14 @@ impl Cache {
     }
 
     /// A fetched page is present: all accesses that waited for it are done.
-    fn install(&mut self, at: u32, worker: u16, source: PageSource) -> Result<(), Failure> {
+    fn install(&mut self, at: u32, worker: Option<u16>, source: PageSource) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
         frame.state = State::Here;
         self.bytes.name(at, frame.page, frame.id);
         let mut source = source;
         for waiter in core::mem::take(&mut frame.waiters) {
             self.touch(at)?;
-            self.stirred |= waiter.worker != worker;
+            self.stirred |= Some(waiter.worker) != worker;
             let done = &mut self.done[usize::from(waiter.worker)];
             done.push_back((
                 waiter.slot,

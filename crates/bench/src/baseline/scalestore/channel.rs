@@ -118,6 +118,8 @@ const DROP: u64 = 2;
 const LOADED: u64 = 3;
 const REDIRECT: u64 = 4;
 const DROPPED: u64 = 5;
+const COPY: u64 = 6;
+const GONE: u64 = 7;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetch {
@@ -144,31 +146,56 @@ pub enum Message {
     Fetch(Fetch),
     /// To the owner: evicted copies, as pairs of page and id.
     Drop(Vec<(u64, u64)>),
-    /// Answer to a fetch: the page has been written into the frame.
-    Loaded,
+    /// Answer to a fetch or copy: the page has been written into the frame.
+    Loaded {
+        /// Whether it was read from storage for this request.
+        from_storage: bool,
+    },
     /// Answer to a fetch: the page is to be read there.
     Redirect(Holder),
     /// Answer to a drop.
     Dropped,
+    /// To a node that has a page: request for it.
+    Copy(Fetch),
+    /// Answer to a copy: the node does not have the page.
+    Gone,
+}
+
+impl Fetch {
+    fn words(&self) -> Vec<u64> {
+        let (frame, from_storage) = (self.frame.into(), self.from_storage.into());
+        vec![self.page, self.id, frame, from_storage]
+    }
+
+    fn read(words: &[u64]) -> Option<Self> {
+        let &[page, id, frame, from_storage @ 0..=1] = words else {
+            return None;
+        };
+        Some(Self {
+            page,
+            id,
+            frame: u32::try_from(frame).ok()?,
+            from_storage: from_storage == 1,
+        })
+    }
 }
 
 impl Message {
     /// The message as words, with the tag of its request.
     pub fn words(&self, tag: u16) -> Vec<u64> {
         let (kind, body) = match self {
-            Self::Fetch(fetch) => {
-                let (frame, from_storage) = (fetch.frame.into(), fetch.from_storage.into());
-                (FETCH, vec![fetch.page, fetch.id, frame, from_storage])
-            }
+            Self::Fetch(fetch) => (FETCH, fetch.words()),
+            Self::Copy(fetch) => (COPY, fetch.words()),
             Self::Drop(copies) => {
                 let pairs = copies.iter().flat_map(|&(page, id)| [page, id]);
                 (DROP, pairs.collect())
             }
-            Self::Loaded => (LOADED, vec![0; 4]),
+            Self::Loaded { from_storage } => (LOADED, vec![u64::from(*from_storage), 0, 0, 0]),
             Self::Redirect(Holder { node, frame, id }) => {
                 (REDIRECT, vec![u64::from(*node), u64::from(*frame), *id, 0])
             }
             Self::Dropped => (DROPPED, vec![0; 4]),
+            Self::Gone => (GONE, vec![0; 4]),
         };
         let mut words = vec![kind << 32 | u64::from(tag)];
         words.extend(body);
@@ -179,17 +206,16 @@ impl Message {
     pub fn read(words: &[u64]) -> Option<(u16, Self)> {
         let (&head, body) = words.split_first()?;
         let message = match (head >> 32, body) {
-            (FETCH, &[page, id, frame, from_storage @ 0..=1]) => Self::Fetch(Fetch {
-                page,
-                id,
-                frame: u32::try_from(frame).ok()?,
-                from_storage: from_storage == 1,
-            }),
+            (FETCH, body) => Self::Fetch(Fetch::read(body)?),
+            (COPY, body) => Self::Copy(Fetch::read(body)?),
             (DROP, pairs) if pairs.len() % 2 == 0 => {
                 let pairs = pairs.as_chunks::<2>().0.iter();
                 Self::Drop(pairs.map(|&[page, id]| (page, id)).collect())
             }
-            (LOADED, [0, 0, 0, 0]) => Self::Loaded,
+            (LOADED, [from_storage @ 0..=1, 0, 0, 0]) => Self::Loaded {
+                from_storage: *from_storage == 1,
+            },
+            (GONE, [0, 0, 0, 0]) => Self::Gone,
             (REDIRECT, &[node, frame, id, 0]) => Self::Redirect(Holder {
                 node: u16::try_from(node).ok()?,
                 frame: u32::try_from(frame).ok()?,

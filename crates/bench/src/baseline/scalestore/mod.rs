@@ -15,26 +15,29 @@
 //! ScaleStore, except that its messages and its latches have to provide for them. Leaving them out
 //! favours the baseline.
 //!
-//! # What is chosen here
+//! # Two kinds
 //!
-//! Seamless (section 3) does not say how ScaleStore was given its storage. Here the storage node
-//! owns the directory and the drives, with a handler on each of its cores. A page that no node has
-//! crosses the network once and costs one message each way. If the compute nodes owned the pages
-//! and read the drives by NVMe-oF, half of them would cross it twice, or take one more round trip.
-//! So this choice favours the baseline.
+//! Seamless (section 3) does not say how ScaleStore was given its storage. Without
+//! [`Config::message_handlers`] everything favours the baseline:
 //!
-//! # What differs from ScaleStore
+//! * The storage node owns the directory and the drives, with a handler on each of its cores. A
+//!   page that no node has crosses the network once and costs one message each way.
+//! * Workers have [`Config::depth`] faults at a time, as in Seamless; ScaleStore's have one.
+//! * A node READs the frame of a node that has the page and spares that node's CPU. The frame's
+//!   header shows whether the page was present.
 //!
-//! * Its workers have one fault at a time; these have [`Config::depth`], as in Seamless.
+//! With [`Config::message_handlers`], and a depth of one, it does what ScaleStore does
+//! ([`possession`] has the sources): compute nodes own the pages, and handlers on their cores send
+//! them. Drives stay at the storage node, which reads a page for an owner as it does above.
+//!
+//! # What differs from ScaleStore in both
+//!
 //! * Its messages are WRITEs into mailboxes that are polled; these are SENDs with a receive each.
 //!   They do not use the project's RPC, whose services answer at once: an answer here waits for a
 //!   drive, or for a page that is being sent to another node.
-//! * Its nodes copy pages by a message to the holder's handler, which writes the page; these READ
-//!   the frame and spare that CPU. The frame's header shows whether the page was present.
-//! * It has two page providers and four message handlers per node by default and evicts by epochs;
-//!   here one thread per compute node evicts by second chance. One in a hundred frames is kept
-//!   free, as by its default.
-//! * Its owners cache pages, being compute nodes; this one does not.
+//! * It has two page providers per node by default and evicts by epochs, which approximates the
+//!   least recently used; here one thread per compute node evicts by second chance. One in a
+//!   hundred frames is kept free, as by its default.
 //! * Latches between threads are not modelled: an access happens at one instant.
 //!
 //! The drives are the ones that the page store's target has in the same figure, and accept as many
@@ -46,6 +49,7 @@
 
 pub mod cache;
 mod channel;
+mod possession;
 mod server;
 mod store;
 mod worker;
@@ -68,6 +72,9 @@ pub struct Config {
     /// Concurrent accesses of a worker.
     pub depth: u16,
     pub handlers: u16,
+    /// Message handlers of each compute node, if these own the pages; else the storage node owns
+    /// them, and nodes read each other's frames without a handler.
+    pub message_handlers: Option<u16>,
     pub ssds: u32,
     /// Whether NICs control their rate (DCQCN). The fabric drops what its queues cannot hold.
     pub congestion_control: bool,
@@ -91,6 +98,12 @@ impl Config {
             ("the number of workers", self.workers.into(), 1..=64, 1),
             ("the depth", self.depth.into(), 1..=256, 1),
             ("the number of handlers", self.handlers.into(), 1..=64, 1),
+            (
+                "the number of message handlers",
+                self.message_handlers.unwrap_or(1).into(),
+                1..=64,
+                1,
+            ),
         ])
     }
 

@@ -17,7 +17,7 @@ use rackweave_target::{Backend, Io, IoKind};
 
 /// Loads that miss every cache, per message: the page's bucket in a hash table and its entry.
 /// Assumed, as for any hash table larger than the caches.
-const MISSES_PER_MESSAGE: u64 = 2;
+pub const MISSES_PER_MESSAGE: u64 = 2;
 
 /// Completions taken in one step.
 const POLL: usize = 8;
@@ -131,7 +131,8 @@ impl Owner {
             let there = u64::from(frame) * (HEADER + size) + HEADER;
             let write = line.frames.write(WRITTEN | done.tag, there, segment);
             post(context, line.frames.qpn, write)?;
-            line.channel.send(context, to.tag, &Message::Loaded)?;
+            let loaded = Message::Loaded { from_storage: true };
+            line.channel.send(context, to.tag, &loaded)?;
         }
         Ok(!ended.is_empty())
     }
@@ -178,8 +179,8 @@ pub struct Load {
 }
 
 #[derive(Clone, Default, Debug)]
-struct Entry {
-    holders: Vec<Holder>,
+pub struct Entry {
+    pub holders: Vec<Holder>,
     is_loading: bool,
     waiting: VecDeque<(Asker, Fetch)>,
 }
@@ -194,7 +195,7 @@ pub struct Directory {
 impl Entry {
     /// A node no longer holds the page; if an id is given, only the copy of that request is
     /// dropped.
-    fn forget(&mut self, node: u16, id: Option<u64>) {
+    pub fn forget(&mut self, node: u16, id: Option<u64>) {
         let is_it = |holder: &Holder| holder.node == node && id.is_none_or(|id| holder.id == id);
         if let Some(at) = self.holders.iter().position(is_it) {
             self.holders.swap_remove(at);

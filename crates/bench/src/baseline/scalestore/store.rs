@@ -2,8 +2,9 @@
 
 use super::cache::{Cache, Frames};
 use super::channel::Channel;
+use super::possession::{Handler, Keeper, STORAGE};
 use super::server::{Line, Owner, handler};
-use super::worker::{SCRATCH, Slot, TAGS, Worker, housekeeper};
+use super::worker::{Owners, SCRATCH, Slot, TAGS, Worker, housekeeper};
 use super::{Config, Pages, Shared};
 use crate::baseline::verbs::{NodeEnd, Remote, connect};
 use crate::harness::blank::BlankBackend;
@@ -11,6 +12,7 @@ use crate::harness::prelude::*;
 use rackweave_rack::SsdBackend;
 use rackweave_rack::config::NicSection;
 use rackweave_sim::SsdModel;
+use std::collections::BTreeMap;
 
 /// Staging buffers of the storage node, per drive: a queue depth of 128 (seamless, section 3), and
 /// as many in flight over the network.
@@ -21,6 +23,8 @@ pub struct Store {
     pub rack: Testbed,
     pub caches: Vec<Rc<RefCell<Cache>>>,
     pub owner: Rc<RefCell<Owner>>,
+    /// The keepers of the compute nodes, if these own the pages.
+    pub keepers: Vec<Rc<RefCell<Keeper>>>,
     pub found: Shared,
     handlers: Vec<NodeEnd>,
 }
@@ -29,9 +33,11 @@ pub struct Store {
 fn rack_config(config: &Config, seed: u64) -> RackConfig {
     let compute = nodes("compute", Role::Compute, config.compute_nodes.into());
     let storage = NodeConfig::new("storage0", Role::Storage);
-    let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
+    let handlers = config.message_handlers.unwrap_or(0);
+    let each = u32::from(config.workers) + u32::from(handlers) + 1;
+    let threads = u32::from(config.compute_nodes) * each;
     let nic = NicSection {
-        queue_pairs: 4 * threads + 16,
+        queue_pairs: (4 + u32::from(config.compute_nodes)) * threads + 16,
         completion_entries: 1 << 17,
         congestion_control: config.congestion_control,
         ..NicSection::default()
@@ -70,6 +76,7 @@ impl Store {
             rack,
             caches: Vec::new(),
             owner: Rc::new(RefCell::new(owner)),
+            keepers: Vec::new(),
             found: Shared::default(),
             handlers,
         };
@@ -90,17 +97,24 @@ impl Store {
         let nodes = (0..config.compute_nodes).map(NodeId);
         let nodes = nodes.map(|node| NodeEnd::new(&self.rack, node, bytes, 1));
         let nodes: Vec<NodeEnd> = nodes.collect::<Result<_, _>>()?;
-        for (at, own) in nodes.iter().enumerate() {
+        for own in &nodes {
             let frames = Frames::new(own.region.clone(), config.page_size);
             let (count, workers) = (config.frames_per_node, config.workers);
             let cache = Cache::new(frames, count, config.pages, workers);
-            let cache = Rc::new(RefCell::new(cache));
+            self.caches.push(Rc::new(RefCell::new(cache)));
+        }
+        let keepers = self.keepers(config, &nodes)?;
+        for (at, own) in nodes.iter().enumerate() {
+            let cache = &self.caches[at].clone();
             let (node_end, channel) = self.thread(own, TAGS, 0)?;
-            let housekeeper = housekeeper(Rc::clone(&cache), node_end.cq, channel);
+            let owners = self.owners(&keepers, at, own, (&node_end, TAGS))?;
+            let (channels, owner) = drops(channel, owners);
+            let housekeeper = housekeeper(Rc::clone(cache), node_end.cq, channels, owner);
             self.rack.spawn_server(own.node, housekeeper);
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
                 let (node_end, channel) = self.thread(own, tags, SCRATCH)?;
+                let owners = self.owners(&keepers, at, own, (&node_end, tags))?;
                 let mut remotes = vec![None; nodes.len()];
                 for (to, far) in nodes.iter().enumerate().filter(|&(to, _)| to != at) {
                     let (qpn, _) = connect(&self.rack, &node_end, far, (4 * tags + 64, 1))?;
@@ -108,9 +122,10 @@ impl Store {
                 }
                 let worker = Worker {
                     number,
-                    cache: Rc::clone(&cache),
+                    cache: Rc::clone(cache),
                     cq: node_end.cq,
                     channel,
+                    owners,
                     remotes,
                     scratch: node_end.region,
                     pages: pages(at * usize::from(config.workers) + usize::from(number)),
@@ -124,27 +139,126 @@ impl Store {
                 };
                 self.rack.spawn(own.node, worker);
             }
-            self.caches.push(cache);
         }
+        self.keepers = keepers.into_iter().map(|(keeper, _)| keeper).collect();
         Ok(())
     }
 
+    /// Starts the message handlers of the compute nodes, if these own the pages. Returns the keeper
+    /// of each node, and its handlers' parts of the NIC.
+    fn keepers(&mut self, config: &Config, nodes: &[NodeEnd]) -> Result<Vec<Kept>> {
+        let Some(handlers) = config.message_handlers else {
+            return Ok(Vec::new());
+        };
+        let mut keepers = Vec::new();
+        for (own, cache) in nodes.iter().zip(self.caches.clone()) {
+            let keeper = Keeper::new(own.node.0, config.compute_nodes, config.pages, cache);
+            let keeper = Rc::new(RefCell::new(keeper));
+            let mut ends = Vec::new();
+            for _ in 0..handlers {
+                let end = NodeEnd::in_domain(&self.rack, own.node, own.pd, 1, HANDLER_ENTRIES)?;
+                let owner = &mut *self.owner.borrow_mut();
+                let far = &self.handlers[owner.lines.len() % self.handlers.len()];
+                let lines = &mut owner.lines;
+                let storage = line(&self.rack, (&end, own), far, lines, (STORAGE, TAGS))?;
+                self.rack.spawn_server(
+                    own.node,
+                    Handler {
+                        keeper: Rc::clone(&keeper),
+                        cq: end.cq,
+                        storage,
+                        free: (0..TAGS as u16).collect(),
+                        loads: vec![0; TAGS as usize],
+                        requests: VecDeque::new(),
+                    },
+                );
+                ends.push(end);
+            }
+            keepers.push((keeper, ends));
+        }
+        Ok(keepers)
+    }
+
+    /// Connects a thread of node `at` with the handlers of the other nodes.
+    fn owners(
+        &self,
+        keepers: &[Kept],
+        at: usize,
+        own: &NodeEnd,
+        (node_end, tags): (&NodeEnd, u32),
+    ) -> Result<Option<Owners>> {
+        let Some((keeper, _)) = keepers.get(at) else {
+            return Ok(None);
+        };
+        let mut channels = Vec::new();
+        for (to, (other, ends)) in keepers.iter().enumerate() {
+            let lines = &mut other.borrow_mut().lines;
+            let far = &ends[lines.len() % ends.len()];
+            let number = (1 + to as u32, tags);
+            channels.push(match to == at {
+                true => None,
+                false => Some(line(&self.rack, (node_end, own), far, lines, number)?),
+            });
+        }
+        let keeper = Rc::clone(keeper);
+        Ok(Some(Owners { keeper, channels }))
+    }
+
     /// Creates a thread's part of a NIC, with this many bytes for each tag, beside the frames of
-    /// its node, and connects it with its handler at the owner.
+    /// its node, and connects it with its handler at the storage node.
     fn thread(&mut self, own: &NodeEnd, tags: u32, bytes: u64) -> Result<(NodeEnd, Channel)> {
-        let (rack, entries) = (&mut self.rack, 4 * tags + 64);
+        let (rack, entries) = (&mut self.rack, HANDLER_ENTRIES.max(4 * tags + 64));
         let bytes = u64::from(tags) * bytes.max(1);
         let node_end = NodeEnd::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;
         let lines = &mut self.owner.borrow_mut().lines;
         let handler = &self.handlers[lines.len() % self.handlers.len()];
-        // A page and an answer per tag; an earlier answer may not be acknowledged yet.
-        let (near, far) = connect(rack, &node_end, handler, (4 * tags + 64, tags))?;
-        lines.push(Line {
-            channel: Channel::open(rack, handler, far, lines.len() as u32, tags)?,
-            node: own.node.0,
-            frames: Remote::new(far, &own.region),
-        });
-        let channel = Channel::open(rack, &node_end, near, 0, tags)?;
+        let channel = line(rack, (&node_end, own), handler, lines, (0, tags))?;
         Ok((node_end, channel))
     }
+}
+
+/// The keeper of a node, and its handlers' parts of the NIC.
+type Kept = (Rc<RefCell<Keeper>>, Vec<NodeEnd>);
+
+/// Completions of a message handler, or of a thread with several connections.
+const HANDLER_ENTRIES: u32 = 4096;
+
+/// Connects a thread of the node with the frames of `own` to a handler, which gets a line for it;
+/// returns the thread's end with this number and this many tags.
+fn line(
+    rack: &Rack,
+    (node_end, own): (&NodeEnd, &NodeEnd),
+    handler: &NodeEnd,
+    lines: &mut Vec<Line>,
+    (number, tags): (u32, u32),
+) -> Result<Channel> {
+    // A page and an answer per tag; an earlier answer may not be acknowledged yet.
+    let (near, far) = connect(rack, node_end, handler, (4 * tags + 64, tags))?;
+    lines.push(Line {
+        channel: Channel::open(rack, handler, far, lines.len() as u32, tags)?,
+        node: own.node.0,
+        frames: Remote::new(far, &own.region),
+    });
+    Channel::open(rack, node_end, near, number, tags)
+}
+
+/// A housekeeper's connections to the owners of pages, by number, and the number of a page's owner.
+fn drops(
+    storage: Channel,
+    owners: Option<Owners>,
+) -> (BTreeMap<u32, Channel>, impl Fn(u64) -> Option<u32>) {
+    let Some(Owners { keeper, channels }) = owners else {
+        let all: Box<dyn Fn(u64) -> Option<u32>> = Box::new(|_| Some(0));
+        return (BTreeMap::from([(0, storage)]), all);
+    };
+    let numbered = (1..).zip(channels);
+    let channels: BTreeMap<u32, Channel> = numbered
+        .filter_map(|(number, channel)| Some((number, channel?)))
+        .collect();
+    let known: Vec<u32> = channels.keys().copied().collect();
+    let owner = move |page| {
+        let owner = 1 + u32::from(keeper.borrow().owner(page));
+        known.contains(&owner).then_some(owner)
+    };
+    (channels, Box::new(owner))
 }

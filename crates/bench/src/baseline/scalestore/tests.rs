@@ -14,6 +14,7 @@ fn small() -> Config {
         workers: 3,
         depth: 3,
         handlers: 2,
+        message_handlers: None,
         ssds: 2,
         congestion_control: true,
         work: Duration::from_nanos(500),
@@ -51,7 +52,18 @@ fn read(config: &Config, seed: u64, each: u64) -> (Found, u64, u64) {
     assert!(owner.is_idle());
     let mut redirects_stale = 0;
     for (node, cache) in (0..).zip(&store.caches) {
-        let (mut held, mut known) = (cache.borrow().held(), owner.directory.held(node));
+        let mut held = cache.borrow().held();
+        let mut known = match config.message_handlers {
+            None => owner.directory.held(node),
+            Some(_) => {
+                held.retain(|(page, ..)| page % u64::from(config.compute_nodes) != u64::from(node));
+                let known = store
+                    .keepers
+                    .iter()
+                    .map(|keeper| keeper.borrow().known(node));
+                known.flatten().collect()
+            }
+        };
         held.sort_unstable();
         known.sort_unstable();
         assert_eq!(held, known, "node {node}");
@@ -69,6 +81,57 @@ fn no_page_is_lost_or_damaged_whatever_the_seed() {
         let ([local, _, remote, storage], ..) = read(&small(), seed, 400);
         assert!(remote > 0 && storage > 0 && local > 0);
     }
+}
+
+/// [`small`], with pages that the compute nodes own.
+fn owned(compute_nodes: u16) -> Config {
+    Config {
+        compute_nodes,
+        message_handlers: Some(2),
+        ..small()
+    }
+}
+
+#[test]
+fn compute_nodes_that_own_pages_lose_and_damage_none() {
+    for (seed, nodes) in (0..9).zip([2, 3, 4].into_iter().cycle()) {
+        let ([local, _, remote, storage], stale, _) = read(&owned(nodes), seed, 400);
+        assert!(remote > 0 && storage > 0 && local > 0);
+        // With two nodes only the owner asks a holder, and knows what it has dropped soon after.
+        assert!(nodes == 2 || stale > 0, "{nodes} nodes: some ask too late");
+    }
+}
+
+#[test]
+fn owners_read_pages_into_their_own_frames_for_others() {
+    let config = Config {
+        workers: 1,
+        depth: 1,
+        frames_per_node: 32,
+        ..owned(2)
+    };
+    // Only node 0 reads, and only pages that node 1 owns.
+    let mut reads = |worker: usize| -> Pages {
+        let mut left = if worker == 0 {
+            vec![1, 3, 5]
+        } else {
+            Vec::new()
+        };
+        Box::new(move || left.pop())
+    };
+    let mut store = Store::new(&config, 1, &mut reads).unwrap();
+    store
+        .rack
+        .drive(&mut Run::quick(1), Until::Done(config.window))
+        .unwrap();
+    let pages = |node: usize| {
+        let held = store.caches[node].borrow().held();
+        let mut pages: Vec<u64> = held.into_iter().map(|(page, ..)| page).collect();
+        pages.sort_unstable();
+        pages
+    };
+    assert_eq!((pages(0), pages(1)), (vec![1, 3, 5], vec![1, 3, 5]));
+    assert_eq!(store.found.get(), [0, 0, 0, 3]);
 }
 
 #[test]
@@ -102,9 +165,11 @@ fn few_pages_are_read_once_and_then_found_at_home() {
 
 #[test]
 fn a_seed_gives_the_same_run() {
-    let hash = |seed| read(&small(), seed, 400).2;
-    assert_eq!(hash(9), hash(9));
-    assert_ne!(hash(9), hash(10));
+    for config in [small(), owned(3)] {
+        let hash = |seed| read(&config, seed, 400).2;
+        assert_eq!(hash(9), hash(9));
+        assert_ne!(hash(9), hash(10));
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 
 use super::cache::{Attempt, Cache, HEADER, HEADER_WORDS, PageSource, Waiter};
 use super::channel::{Channel, Fetch, Holder, Message, READ, RECEIVED, kind, parts};
+use super::possession::{Keeper, Peer};
 use super::{Pages, Shared, next};
 use crate::baseline::verbs::{Remote, poll, post};
 use crate::harness::prelude::*;
+use std::collections::BTreeMap;
 
 /// Bytes per slot for headers read from other nodes: one header before the page, one after.
 pub const SCRATCH: u64 = 2 * HEADER;
@@ -20,6 +22,8 @@ pub struct Worker {
     pub cq: CqId,
     /// The connection to the owner.
     pub channel: Channel,
+    /// The pages' owners, if the compute nodes own them, and the connections to their handlers.
+    pub owners: Option<Owners>,
     /// Connections to the frames of the other nodes, by their number; its own is not used.
     pub remotes: Vec<Option<Remote>>,
     /// Memory for headers that are read from other nodes: [`SCRATCH`] bytes for each slot.
@@ -39,6 +43,21 @@ pub struct Worker {
     pub is_exhausted: bool,
 }
 
+/// What a thread needs to ask pages' owners.
+pub struct Owners {
+    pub keeper: Rc<RefCell<Keeper>>,
+    /// Connections to the handlers of other nodes, by their number.
+    pub channels: Vec<Option<Channel>>,
+}
+
+impl Owners {
+    fn channel(&self, node: u16) -> Result<&Channel, Failure> {
+        let channel = self.channels.get(usize::from(node));
+        let channel = channel.and_then(Option::as_ref);
+        channel.ok_or_else(|| format!("there is no connection to node {node}"))
+    }
+}
+
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Slot {
     page: u64,
@@ -56,7 +75,11 @@ impl Program for Worker {
         for completion in &completions {
             match kind(completion.id) {
                 RECEIVED => {
-                    let (slot, answer) = self.channel.receive(context, completion)?;
+                    let channel = match (parts(completion.id).0, &self.owners) {
+                        (from @ 1.., Some(owners)) => owners.channel(from as u16 - 1)?,
+                        _ => &self.channel,
+                    };
+                    let (slot, answer) = channel.receive(context, completion)?;
                     self.take_answer(context, cache, slot, answer)?;
                 }
                 READ => {
@@ -94,7 +117,28 @@ impl Worker {
         let asked = self.slots.get(usize::from(slot));
         let frame = asked.ok_or("an answer came that nobody waits for")?.frame;
         match answer {
-            Message::Loaded => cache.handle_loaded(frame, self.number),
+            Message::Loaded { from_storage } => {
+                let source = match from_storage {
+                    true => PageSource::Storage,
+                    false => PageSource::Remote,
+                };
+                cache.handle_loaded(frame, Some(self.number), source)
+            }
+            Message::Gone => {
+                let fetch = cache.handle_gone(frame)?;
+                self.ask(context, slot, fetch)
+            }
+            Message::Redirect(holder) if let Some(owners) = &self.owners => {
+                let (page, from_storage) = (self.slots[usize::from(slot)].page, false);
+                let id = cache.id(frame);
+                let copy = Message::Copy(Fetch {
+                    page,
+                    id,
+                    frame,
+                    from_storage,
+                });
+                owners.channel(holder.node)?.send(context, slot, &copy)
+            }
             Message::Redirect(holder) => {
                 cache.handle_redirect(frame, holder.id)?;
                 self.read(context, cache, slot, holder)
@@ -150,8 +194,14 @@ impl Worker {
 
     fn ask(&mut self, context: &mut Context<'_>, slot: u16, fetch: Fetch) -> Result<(), Failure> {
         self.slots[usize::from(slot)].frame = fetch.frame;
-        let message = Message::Fetch(fetch);
-        self.channel.send(context, slot, &message)
+        let Some(owners) = &self.owners else {
+            return self.channel.send(context, slot, &Message::Fetch(fetch));
+        };
+        let (peer, message) = owners.keeper.borrow_mut().route(fetch);
+        match peer {
+            Peer::Storage => self.channel.send(context, slot, &message),
+            Peer::Node(node) => owners.channel(node)?.send(context, slot, &message),
+        }
     }
 
     /// Reads a frame of another node: its header to the scratch memory, its page into the local
@@ -202,30 +252,44 @@ impl Worker {
 /// Maximum requests to the owner in flight.
 pub const TAGS: u32 = 64;
 
-/// The housekeeper of a node, which frees frames and notifies the owner of evicted pages over
-/// `channel`; `cq` is the completion queue of its requests.
-pub fn housekeeper(cache: Rc<RefCell<Cache>>, cq: CqId, channel: Channel) -> impl Program {
+/// The housekeeper of a node, which frees frames and notifies the owners of evicted pages over
+/// `channels`, by their numbers; `owner` is the number of a page's owner, unless that is this node.
+/// `cq` is the completion queue of its requests.
+pub fn housekeeper(
+    cache: Rc<RefCell<Cache>>,
+    cq: CqId,
+    channels: BTreeMap<u32, Channel>,
+    owner: impl Fn(u64) -> Option<u32>,
+) -> impl Program {
     // Tags without a request in flight, and drops that wait for one.
-    let mut free: Vec<u16> = (0..TAGS as u16).rev().collect();
-    let mut waiting: VecDeque<Message> = VecDeque::new();
+    let tags = || (0..TAGS as u16).rev().collect::<Vec<u16>>();
+    let mut free: BTreeMap<u32, Vec<u16>> = channels.keys().map(|&at| (at, tags())).collect();
+    let mut waiting: VecDeque<(u32, Message)> = VecDeque::new();
     move |context: &mut Context<'_>| -> Turn {
         let completions = poll(context, cq, 2 * POLL)?;
         for completion in completions.iter().filter(|one| kind(one.id) == RECEIVED) {
-            match channel.receive(context, completion)? {
-                (tag, Message::Dropped) => free.push(tag),
+            let (number, _) = parts(completion.id);
+            match channels[&number].receive(context, completion)? {
+                (tag, Message::Dropped) => free.entry(number).or_default().push(tag),
                 (_, other) => return Err(format!("the owner sent a housekeeper {other:?}")),
             }
         }
         let mut cache = cache.borrow_mut();
         let (looks, dropped) = cache.evict();
-        waiting.extend(dropped);
+        let mut copies = BTreeMap::<u32, Vec<(u64, u64)>>::new();
+        for (page, id) in dropped {
+            if let Some(owner) = owner(page) {
+                copies.entry(owner).or_default().push((page, id));
+            }
+        }
+        waiting.extend(copies.into_iter().map(|(to, of)| (to, Message::Drop(of))));
         let cost = context.cpu().cache_latency * u64::from(looks);
         context.charge(Category::Communication, cost);
-        while let Some(&tag) = free.last()
-            && let Some(message) = waiting.pop_front()
+        while let Some((to, _)) = waiting.front()
+            && let Some(tag) = free.get_mut(to).and_then(Vec::pop)
+            && let Some((to, message)) = waiting.pop_front()
         {
-            free.pop();
-            channel.send(context, tag, &message)?;
+            channels[&to].send(context, tag, &message)?;
         }
         if core::mem::take(&mut cache.stirred) {
             context.wake_neighbours();

@@ -7,6 +7,7 @@ use crate::experiment::seamless_4::testbed::{self, PAGE_BYTES};
 use crate::harness::prelude::*;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, Mode, PoolConfig, Statistics, Worker};
+use rackweave_rack::services::PageOptions;
 use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
 use rackweave_workload::ycsb::{
     Distribution, Generator, HeapLayout, Operation, Workload, YcsbOptions,
@@ -50,12 +51,17 @@ impl Lookups {
     fn request(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<u64, String> {
         let before = moved(self.worker.statistics());
         self.worker.poll(now, verbs);
-        let ended = self.take()?;
+        let mut ended = self.take()?;
         // One at a time: posted requests leave when the core has finished its turn.
         if self.fixes.len() < self.depth {
             let page = PageId::new(0, self.stream.next()).ok_or("there is no such page")?;
-            self.fixes.push(self.worker.fix_in_turn(page, Mode::Shared));
-            self.worker.poll(now, verbs);
+            match self.worker.fix_leased(page, || now) {
+                Some(_guard) => ended += 1,
+                None => {
+                    self.fixes.push(self.worker.fix_in_turn(page, Mode::Shared));
+                    self.worker.poll(now, verbs);
+                }
+            }
         }
         // Charges completions of data, which no completion queue shows.
         for _ in before..moved(self.worker.statistics()) {
@@ -106,8 +112,14 @@ fn reader(
     }
 }
 
-/// Runs lookups over the page store, of whose pages the switch indexes the `indexed` hottest.
-pub fn run_pages(run: &mut Run<'_>, load: &Load, traffic: &Traffic, indexed: u64) -> Result<Seen> {
+/// Runs lookups over the page store, of whose pages the switch indexes the `indexed` hottest, with
+/// leases after so many verifications.
+pub fn run_pages(
+    run: &mut Run<'_>,
+    load: &Load,
+    traffic: &Traffic,
+    (indexed, lease_after): (u64, Option<u8>),
+) -> Result<Seen> {
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
     let mut rack = Testbed::new(&config(load, slots, run.seed))?;
     let members = (0..load.compute_nodes).map(|node| PageNode {
@@ -116,7 +128,13 @@ pub fn run_pages(run: &mut Run<'_>, load: &Load, traffic: &Traffic, indexed: u64
         workers: load.workers,
         slots,
     });
-    let pages = testbed::add_pages(&rack, members.collect(), load.pages, indexed, run.seed)?;
+    let options = PageOptions {
+        nodes: members.collect(),
+        indexed: Some(indexed),
+        lease_after,
+        ..testbed::options()
+    };
+    let pages = testbed::add_pages(&rack, &options, load.pages, run.seed)?;
     let from = rack.now() + load.warm_up;
     let window = (from, from + load.window);
     let tally = Rc::new(RefCell::new(Tally::default()));

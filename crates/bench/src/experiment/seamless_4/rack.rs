@@ -7,6 +7,7 @@ use crate::baseline::verbs::{NodeEnd, Remote, connect};
 use crate::harness::prelude::*;
 use crate::harness::shuffle::traffic;
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory as _, Mode, Op};
+use rackweave_rack::services::PageOptions;
 use rackweave_rack::{PageEnds, RunEnd};
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
@@ -94,7 +95,12 @@ impl PageRack {
                 slots: FILL_DEPTH,
             },
         ];
-        testbed::add_pages(&rack, nodes, all, shape.indexed, run.seed)?;
+        let options = PageOptions {
+            nodes,
+            indexed: Some(shape.indexed.min(all)),
+            ..testbed::options()
+        };
+        testbed::add_pages(&rack, &options, all, run.seed)?;
         let ends = ends(&rack, ASKING)?;
         let mut made = Self {
             rack,

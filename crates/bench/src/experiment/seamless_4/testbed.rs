@@ -57,26 +57,9 @@ pub fn config(seed: u64, entries: u32, (workers, slots): (u16, u16)) -> RackConf
     config
 }
 
-/// Adds the pages to these nodes of the rack, the first `indexed` of them in the switch. They hold
-/// only their number, and are on the storage node's SSDs.
-pub fn add_pages(
-    rack: &Rack,
-    nodes: Vec<PageNode>,
-    pages: u64,
-    indexed: u64,
-    seed: u64,
-) -> Result<PageService> {
-    let mut rng = Rng::new(seed).fork("page rack");
-    let blank = BlankBackend::new(pages, PAGE_BYTES);
-    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
-    let store = StoreMedium {
-        name: "blank".into(),
-        node: STORAGE,
-        backend: Box::new(ssds),
-    };
-    let options = PageOptions {
-        nodes,
-        indexed: Some(indexed.min(pages)),
+/// The options of the page store, without its nodes.
+pub fn options() -> PageOptions {
+    PageOptions {
         fallback: Some(SERVER),
         target: TargetOptions {
             commands: NVME_DEPTH,
@@ -85,8 +68,20 @@ pub fn add_pages(
         // The paper has none.
         lease_after: None,
         ..PageOptions::default()
+    }
+}
+
+/// Adds the pages to the rack. They hold only their number, and are on the storage node's SSDs.
+pub fn add_pages(rack: &Rack, options: &PageOptions, pages: u64, seed: u64) -> Result<PageService> {
+    let mut rng = Rng::new(seed).fork("page rack");
+    let blank = BlankBackend::new(pages, PAGE_BYTES);
+    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
+    let store = StoreMedium {
+        name: "blank".into(),
+        node: STORAGE,
+        backend: Box::new(ssds),
     };
-    PageService::with_stores(rack, &options, vec![store]).or_failed("pages")
+    PageService::with_stores(rack, options, vec![store]).or_failed("pages")
 }
 
 /// Time of a READ of an entry in the memory server, from posting it to its completion, with all

@@ -39,7 +39,9 @@ fn asked(attempt: Result<Attempt, Failure>) -> Fetch {
 fn bring(cache: &mut Cache, page: u64) -> u64 {
     let fetch = asked(cache.access(page, FIRST));
     cache.bytes.write(fetch.frame, page);
-    cache.handle_loaded(fetch.frame, FIRST.worker).unwrap();
+    cache
+        .handle_loaded(fetch.frame, Some(FIRST.worker), PageSource::Storage)
+        .unwrap();
     assert_eq!(cache.done[0].pop_front(), Some((0, PageSource::Storage)));
     fetch.id
 }
@@ -51,11 +53,18 @@ fn a_page_is_fetched_once_and_then_read_without_asking() {
     assert!(!fetch.from_storage);
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Waits));
     cache.bytes.write(fetch.frame, 7);
-    cache.handle_loaded(fetch.frame, 0).unwrap();
+    cache
+        .handle_loaded(fetch.frame, Some(0), PageSource::Storage)
+        .unwrap();
     assert_eq!(cache.done[0].pop_front(), Some((0, PageSource::Storage)));
     assert_eq!(cache.done[1].pop_front(), Some((1, PageSource::Joined)));
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Hit));
-    assert!(cache.handle_loaded(fetch.frame, 0).is_err(), "nobody asked");
+    assert!(
+        cache
+            .handle_loaded(fetch.frame, Some(0), PageSource::Storage)
+            .is_err(),
+        "nobody asked"
+    );
     assert_eq!(cache.held(), [(7, fetch.frame, fetch.id)]);
 }
 
@@ -84,7 +93,9 @@ fn a_page_that_is_not_what_it_should_be_is_an_error() {
     let mut cache = cache(8);
     let fetch = asked(cache.access(7, FIRST));
     cache.bytes.write(fetch.frame, 8);
-    let result = cache.handle_loaded(fetch.frame, 0).unwrap_err();
+    let result = cache
+        .handle_loaded(fetch.frame, Some(0), PageSource::Storage)
+        .unwrap_err();
     assert!(result.contains("page 7 is damaged"), "{result}");
 }
 
@@ -94,17 +105,24 @@ fn frames_are_freed_before_they_run_out() {
     let first = bring(&mut cache, 1);
     bring(&mut cache, 2);
     bring(&mut cache, 3);
-    assert_eq!(cache.evict(), (0, None), "one frame is free");
+    assert_eq!(cache.evict(), (0, Vec::new()), "one frame is free");
     bring(&mut cache, 4);
     assert_eq!(cache.access(5, FIRST), Ok(Attempt::NoFrame));
     // All were used: the hand passes all frames once before it takes the first.
-    let dropped = Message::Drop(vec![(1, first)]);
-    assert_eq!(cache.evict(), (5, Some(dropped)));
+    assert_eq!(cache.evict(), (5, vec![(1, first)]));
     assert!(!cache.free.is_empty() && cache.held().len() == 3);
     // A page used since then has a second chance.
     cache.access(2, FIRST).unwrap();
     bring(&mut cache, 5);
     let (looks, dropped) = cache.evict();
-    let is_third = |message| matches!(message, Message::Drop(pages) if pages[0].0 == 3);
-    assert!(looks == 2 && dropped.is_some_and(is_third));
+    assert!(looks == 2 && dropped[0].0 == 3);
+    // A frame that is being sent stays.
+    bring(&mut cache, 6);
+    let Presence::Here(at) = cache.presence(4) else {
+        panic!("page 4 is there");
+    };
+    cache.pin(at);
+    (0..8).for_each(|_| _ = cache.evict());
+    assert_eq!(cache.presence(4), Presence::Here(at));
+    cache.unpin(at);
 }

@@ -19,7 +19,9 @@ fn messages_travel_and_what_is_none_is_refused() {
         Message::Fetch(fetch),
         Message::Drop((0..DROPS_MAX as u64).map(|at| (at, at << 33)).collect()),
         Message::Drop(Vec::new()),
-        Message::Loaded,
+        Message::Loaded { from_storage: true },
+        Message::Copy(fetch),
+        Message::Gone,
         Message::Redirect(holder),
         Message::Dropped,
     ] {

@@ -107,7 +107,7 @@ fn what_makes_no_sense_is_refused() {
     let mut directory = Directory::new(4);
     for (message, says) in [
         (Message::Drop(vec![(4, 1)]), "page 4 does not exist"),
-        (Message::Loaded, "no request"),
+        (Message::Loaded { from_storage: true }, "no request"),
     ] {
         let error = directory.handle_request(asker(0), message).unwrap_err();
         assert!(error.contains(says), "{error}");
