@@ -54,7 +54,7 @@ pub use rackweave_controller::{LostPage, PageNode, PageSetUpError};
 pub use rackweave_endpoint::page_store::*;
 pub use rackweave_rack::services::{
     BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, ReadGuard,
-    StoreInfo, StoreMedium, StoreState, WriteGuard,
+    Scan, StoreInfo, StoreMedium, StoreState, WriteGuard,
 };
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{

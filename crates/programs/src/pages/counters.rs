@@ -56,7 +56,7 @@ counters! {
         /// Repeated requests, answered as before.
         repeated,
         /// Pages that their node had dropped when they were to be moved from there; indexed ones
-        /// come from the SSD instead.
+        /// come from their other place, or from the SSD.
         dropped_meanwhile,
     }
 }

@@ -38,7 +38,7 @@ pub use others::OthersServed;
 pub(crate) use pages::namespaces_of;
 pub use pages::{
     BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    ReadGuard, StoreInfo, StoreMedium, StoreState, WriteGuard,
+    ReadGuard, Scan, StoreInfo, StoreMedium, StoreState, WriteGuard,
 };
 pub use sequencer::{
     AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerClient,

@@ -16,7 +16,7 @@ pub use guard::{ReadGuard, WriteGuard};
 pub(crate) use media::namespaces_of;
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use rackweave_endpoint::page_store::CommitError;
-pub use worker::PageWorker;
+pub use worker::{PageWorker, Scan};
 
 use crate::Rack;
 use core::time::Duration;

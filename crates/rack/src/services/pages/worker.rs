@@ -1,6 +1,9 @@
 //! A worker that is lent to a thread, or to the tasks of an executor.
 
 mod fixing;
+mod scan;
+
+pub use scan::Scan;
 
 use super::guard::{ReadGuard, WriteGuard};
 use super::{PageError, PageService};

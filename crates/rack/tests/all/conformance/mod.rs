@@ -122,6 +122,7 @@ conforms! {
         each_end_has_one_owner, what_cannot_be_is_refused;
     pages: what_one_node_changes_another_reads,
         a_page_is_read_by_a_lease_until_another_node_changes_it,
+        several_pages_are_read_in_one_wait,
         a_latch_keeps_others_out_for_as_long_as_they_wait,
         pages_are_allocated_and_freed, a_closed_store_is_found_closed,
         a_change_that_was_not_taken_is_an_error, a_guard_that_is_dropped_publishes_its_change,

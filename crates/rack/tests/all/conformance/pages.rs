@@ -63,6 +63,74 @@ pub fn a_page_is_read_by_a_lease_until_another_node_changes_it(rack: &Rack) {
     assert!(there.statistics().leased_hits > 0);
 }
 
+pub fn several_pages_are_read_in_one_wait(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let table: Vec<_> = (0..20u8)
+        .map(|number| {
+            let page = here.allocate().expect("a page is free");
+            assert_eq!(here.change(page, |bytes| bytes.fill(number)), Ok(()));
+            page
+        })
+        .collect();
+    for ahead in [0, 1, 7, 100] {
+        let mut number = 0;
+        for page in there.scan(table.iter().copied(), ahead) {
+            assert!(page.expect("nobody changes it").data().is_all(number));
+            number += 1;
+        }
+        assert_eq!(number, 20);
+    }
+    let twice = [table[3], table[5], table[3]];
+    let guards = there.read_many(&twice).expect("nobody changes them");
+    let numbers: Vec<u8> = guards
+        .iter()
+        .map(|guard| guard.data().u64_le(0) as u8)
+        .collect();
+    assert_eq!(numbers, [3, 5, 3]);
+    drop(guards);
+    // One that cannot be read is an error, and the others can be read.
+    let held = there.write(table[1]).expect("it is free");
+    let refused = there.read_many(&table[..3]).map(|guards| guards.len());
+    assert_eq!(refused, Err(FixError::Conflict(table[1]).into()));
+    let results = there.scan(table[..3].to_vec(), 2).map(|page| page.is_ok());
+    assert_eq!(results.collect::<Vec<_>>(), [true, false, true]);
+    drop(held);
+    assert_eq!(there.settle(), Ok(()));
+    // A scan that is dropped leaves nothing behind.
+    let mut scan = there.scan(table.iter().copied(), 10);
+    assert!(scan.next().is_some_and(|page| page.is_ok()));
+    drop(scan);
+    assert_eq!(here.change(table[2], |bytes| bytes[0] = 9), Ok(()));
+    assert_eq!(
+        there.read(table[2]).map(|it| it.data().u64_le(0) as u8),
+        Ok(9)
+    );
+}
+
+/// In virtual time.
+#[test]
+fn a_scan_overlaps_the_reads_of_its_pages() {
+    let rack = &super::simulated();
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let table: Vec<_> = (0..32)
+        .map(|_| here.allocate().expect("a page is free"))
+        .collect();
+    let node = rack.node("compute1").expect("it is here");
+    let scanned = |pages: &[_], ahead| {
+        let began = node.now();
+        for page in there.scan(pages.iter().copied(), ahead) {
+            assert!(page.expect("nobody changes it").data().is_all(0));
+        }
+        node.now().since(began).as_nanos()
+    };
+    let (alone, ahead) = (scanned(&table[..16], 0), scanned(&table[16..], 8));
+    assert!(ahead * 2 < alone, "{ahead} and {alone} ns");
+}
+
 pub fn a_latch_keeps_others_out_for_as_long_as_they_wait(rack: &Rack) {
     let pages = service(rack);
     let here = worker(rack, &pages, "compute0");

@@ -43,15 +43,8 @@ impl PageWorker {
     where
         B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send + Unpin,
     {
-        let lent = Arc::clone(&self.0);
-        let (fix, access) = (None, lent.access());
-        let mut fixing = Fixing {
-            lent,
-            fix,
-            limit,
-            begin,
-        };
-        Call::new(access, limit, move |_| fixing.ask())
+        let mut fixing = Fixing::new(&self.0, limit, begin);
+        Call::new(self.0.access(), limit, move |_| fixing.ask())
     }
 
     pub(super) fn flushing(
@@ -71,7 +64,7 @@ impl PageWorker {
 }
 
 /// A fix that a caller waits for. It is abandoned if it is dropped before it has ended.
-struct Fixing<B> {
+pub(super) struct Fixing<B> {
     lent: Arc<Lent>,
     fix: Option<Fix>,
     limit: Duration,
@@ -79,8 +72,18 @@ struct Fixing<B> {
 }
 
 impl<B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError>> Fixing<B> {
+    /// A fix that `begin` begins when it is asked for the first time.
+    pub fn new(lent: &Arc<Lent>, limit: Duration, begin: B) -> Self {
+        Self {
+            lent: Arc::clone(lent),
+            fix: None,
+            limit,
+            begin,
+        }
+    }
+
     /// The worker enforces the time limit.
-    fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
+    pub fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
         let Self {
             lent,
             fix: under_way,
