@@ -8,13 +8,13 @@
 //! are kept in which it is taken, after whichever pending calls are needed to get there (Wing and
 //! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
-//! Two rules keep configurations few. A call that only observes is taken as soon as possible, which
-//! excludes nothing later. And a configuration is dropped if another one with the same state has
-//! taken the same changes, no fewer observations and no more of the changes that need never be
-//! taken.
+//! Three rules keep configurations few. Values that no call requires cannot be told apart, so one
+//! of them stands for all. A call that only observes is taken as soon as possible, which excludes
+//! nothing later. And a configuration is dropped if another one with the same state has taken the
+//! same changes, no fewer observations and no more of the changes that need never be taken.
 
 use super::ValueStamp;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The state of a key: absent, or a value.
 pub(super) type State = Option<ValueStamp>;
@@ -86,6 +86,7 @@ impl Needs {
 
 /// Searches for a sequence of all calls, starting from the state `first`.
 pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
+    let (first, calls) = &merged(first, calls);
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
     for (at, call) in calls.iter().enumerate() {
         events.push((call.begun, false, at));
@@ -96,7 +97,7 @@ pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
         calls,
         pending: Vec::new(),
         configurations: vec![Configuration {
-            state: first,
+            state: *first,
             taken: 0,
         }],
     };
@@ -107,6 +108,26 @@ pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The same with one value in place of all that no call requires.
+fn merged(first: State, calls: &[Call]) -> (State, Vec<Call>) {
+    let required = calls.iter().filter_map(|call| match call.needs {
+        Needs::Exactly(stamp) => Some(stamp),
+        _ => None,
+    });
+    let required: HashSet<ValueStamp> = required.collect();
+    let made = calls.iter().filter_map(|call| call.makes.flatten());
+    let other = made.chain(first).find(|stamp| !required.contains(stamp));
+    let merge = |state: State| match state {
+        Some(stamp) if !required.contains(&stamp) => other,
+        state => state,
+    };
+    let calls = calls.iter().map(|call| Call {
+        makes: call.makes.map(merge),
+        ..*call
+    });
+    (merge(first), calls.collect())
 }
 
 impl Search<'_> {
