@@ -20,8 +20,11 @@ use super::server::{Asker, Entry, Line, MISSES_PER_MESSAGE};
 use crate::baseline::verbs::{poll, post};
 use crate::harness::prelude::*;
 
-/// Number of a handler's own connection, to storage.
-pub const STORAGE: u32 = 0x00ff_ffff;
+/// Number of a handler's first own connection, to storage; the others' follow.
+pub const STORAGE: u32 = 0x00ff_0000;
+
+/// Loads in flight on each of a handler's connections to storage.
+pub const LOADS: u32 = 16;
 
 /// How often a copy that is being fetched is looked for before the request is refused. Source:
 /// ScaleStore's default of `messageHandlerMaxRetries`.
@@ -100,11 +103,12 @@ impl Keeper {
 pub struct Handler {
     pub keeper: Rc<RefCell<Keeper>>,
     pub cq: CqId,
-    /// Its connection to storage.
-    pub storage: Channel,
-    /// Free tags of that connection, and the frames that the others are loading.
-    pub free: Vec<u16>,
-    pub loads: Vec<u32>,
+    /// Its connections to storage.
+    pub storage: Vec<Channel>,
+    /// Those of them, with their tags, that carry no load, and the frames that are loaded on the
+    /// others, by connection and tag. Connections take turns, since NICs control the rate of each.
+    pub free: VecDeque<(u32, u16)>,
+    pub loads: Vec<[u32; LOADS as usize]>,
     pub requests: VecDeque<Request>,
 }
 
@@ -133,10 +137,12 @@ impl Program for Handler {
         for completion in &completions {
             let (number, low) = parts(completion.id);
             match kind(completion.id) {
-                RECEIVED if number == STORAGE => {
-                    let (tag, _) = self.storage.receive(context, completion)?;
-                    let frame = self.loads[usize::from(tag)];
-                    self.free.push(tag);
+                RECEIVED if number >= STORAGE => {
+                    let at = number - STORAGE;
+                    let channel = &self.storage[at as usize];
+                    let (tag, _) = channel.receive(context, completion)?;
+                    let frame = self.loads[at as usize][usize::from(tag)];
+                    self.free.push_back((at, tag));
                     let cache = &mut *keeper.cache.borrow_mut();
                     cache.handle_loaded(frame, None, PageSource::Joined)?;
                 }
@@ -232,15 +238,16 @@ impl Handler {
             enter(keeper, asker, fetch);
             return answer(context, keeper, asker, &Message::Redirect(holder));
         }
-        let Some(&tag) = self.free.last() else {
+        let Some(&(at, tag)) = self.free.front() else {
             return Ok(Look::Again);
         };
         let load = keeper.cache.borrow_mut().load(fetch.page);
         if let Some(load) = load {
             request.from_storage = true;
-            self.free.pop();
-            self.loads[usize::from(tag)] = load.frame;
-            self.storage.send(context, tag, &Message::Fetch(load))?;
+            self.free.pop_front();
+            self.loads[at as usize][usize::from(tag)] = load.frame;
+            let channel = &self.storage[at as usize];
+            channel.send(context, tag, &Message::Fetch(load))?;
         }
         Ok(Look::Again)
     }

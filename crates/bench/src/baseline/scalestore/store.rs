@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Frames};
 use super::channel::Channel;
-use super::possession::{Handler, Keeper, STORAGE};
+use super::possession::{Handler, Keeper, LOADS, STORAGE};
 use super::server::{Line, Owner, handler};
 use super::worker::{Owners, SCRATCH, Slot, TAGS, Worker, housekeeper};
 use super::{Config, Pages, Shared};
@@ -29,15 +29,21 @@ pub struct Store {
     handlers: Vec<NodeEnd>,
 }
 
+/// Connections to the storage node: of each worker and housekeeper, and if there are message
+/// handlers, those for each core of a node.
+fn connections(config: &Config) -> u32 {
+    let of_handlers = config
+        .message_handlers
+        .map_or(0, |handlers| handlers * config.handlers.div_ceil(handlers));
+    u32::from(config.compute_nodes) * u32::from(config.workers + 1 + of_handlers)
+}
+
 /// The rack that a configuration needs. Compute nodes come first, then the storage node.
 fn rack_config(config: &Config, seed: u64) -> RackConfig {
     let compute = nodes("compute", Role::Compute, config.compute_nodes.into());
     let storage = NodeConfig::new("storage0", Role::Storage);
-    let handlers = config.message_handlers.unwrap_or(0);
-    let each = u32::from(config.workers) + u32::from(handlers) + 1;
-    let threads = u32::from(config.compute_nodes) * each;
     let nic = NicSection {
-        queue_pairs: (4 + u32::from(config.compute_nodes)) * threads + 16,
+        queue_pairs: (4 + u32::from(config.compute_nodes)) * connections(config) + 16,
         completion_entries: 1 << 17,
         congestion_control: config.congestion_control,
         ..NicSection::default()
@@ -61,9 +67,8 @@ impl Store {
         let buffers = config.ssds.max(1) * STAGING_PER_DRIVE;
         let bytes = buffers as usize * config.page_size as usize;
         let staging = NodeEnd::new(&rack, storage, bytes, 1)?;
-        let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
-        let each = threads.div_ceil(u32::from(config.handlers));
-        // Requests and answers of each thread, and a page from each staging buffer.
+        let each = connections(config).div_ceil(u32::from(config.handlers));
+        // Requests and answers of each connection, and a page from each staging buffer.
         let entries = 2 * each * TAGS.max(config.depth.into()) + buffers + 64;
         let handlers = (0..config.handlers)
             .map(|_| NodeEnd::in_domain(&rack, storage, staging.pd, 1, entries));
@@ -158,20 +163,24 @@ impl Store {
             for _ in 0..handlers {
                 let end = NodeEnd::in_domain(&self.rack, own.node, own.pd, 1, HANDLER_ENTRIES)?;
                 let owner = &mut *self.owner.borrow_mut();
-                let far = &self.handlers[owner.lines.len() % self.handlers.len()];
-                let lines = &mut owner.lines;
-                let storage = line(&self.rack, (&end, own), far, lines, (STORAGE, TAGS))?;
-                self.rack.spawn_server(
-                    own.node,
-                    Handler {
-                        keeper: Rc::clone(&keeper),
-                        cq: end.cq,
-                        storage,
-                        free: (0..TAGS as u16).collect(),
-                        loads: vec![0; TAGS as usize],
-                        requests: VecDeque::new(),
-                    },
-                );
+                // As a host of Linux has an I/O queue for each core.
+                let queues = u32::from(config.handlers.div_ceil(handlers));
+                let storage = (0..queues).map(|at| {
+                    let far = &self.handlers[owner.lines.len() % self.handlers.len()];
+                    let number = (STORAGE + at, LOADS);
+                    line(&self.rack, (&end, own), far, &mut owner.lines, number)
+                });
+                let storage = storage.collect::<Result<Vec<_>>>()?;
+                let tags = (0..LOADS as u16).flat_map(|tag| (0..queues).map(move |at| (at, tag)));
+                let handler = Handler {
+                    keeper: Rc::clone(&keeper),
+                    cq: end.cq,
+                    storage,
+                    free: tags.collect(),
+                    loads: vec![[0; LOADS as usize]; queues as usize],
+                    requests: VecDeque::new(),
+                };
+                self.rack.spawn_server(own.node, handler);
                 ends.push(end);
             }
             keepers.push((keeper, ends));
