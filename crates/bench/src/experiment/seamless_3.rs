@@ -23,9 +23,29 @@ const PAPER_INDEXED: u64 = 280_000;
 const SKEWS: &[f64] = &[0.0, 0.5, 0.8, 1.0, 1.1, 1.3];
 const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 
-/// Lookups of a thread in flight: one, if a thread waits for each page; or several.
-const DEPTHS: &[u16] = &[1, 8];
-const DEPTHS_QUICK: &[u16] = &[8];
+/// Lookups of a thread in flight: one, if a thread waits for each page; or several. And drives: with
+/// the paper's, the storage node's link is the bottleneck; with one, the drive is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Panel {
+    depth: u16,
+    ssds: u16,
+}
+
+const PANELS: &[Panel] = &[
+    Panel {
+        depth: 1,
+        ssds: SSDS,
+    },
+    Panel {
+        depth: 8,
+        ssds: SSDS,
+    },
+    Panel { depth: 1, ssds: 1 },
+];
+const PANELS_QUICK: &[Panel] = &[Panel {
+    depth: 8,
+    ssds: SSDS,
+}];
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
@@ -74,15 +94,18 @@ const LEASE_AFTER: u8 = 4;
 /// Message handlers of a node. Source: ScaleStore's default of `messageHandlerThreads`.
 const MESSAGE_HANDLERS: u16 = 4;
 
-/// The load and its rack at a scale, with `depth` lookups of a thread in flight. Both systems get
-/// the same.
-fn load(scale: Scale, depth: u16) -> Load {
+/// The load and its rack at a scale. All systems get the same.
+fn load(scale: Scale, Panel { depth, ssds }: Panel) -> Load {
     let (pages, millis) = scale.pick((1 << 11, 4), (1 << 12, 8));
     let window = Duration::from_millis(millis);
     let cpu = CpuModel::default();
-    // Filling the pools takes as long as the storage node's link needs for all pages; after half as
+    // Filling the pools takes as long as the storage node needs to send all pages; after half as
     // long again the lookups have settled.
-    let fill = pages as f64 / link_pages_per_second();
+    let rate = match ssds {
+        1 => f64::from(PAGE_BYTES).recip() * devices::SSD_READ_BYTES_PER_SECOND as f64,
+        _ => link_pages_per_second(),
+    };
+    let fill = pages as f64 / rate;
     Load {
         page_size: PAGE_BYTES,
         pages,
@@ -92,7 +115,7 @@ fn load(scale: Scale, depth: u16) -> Load {
         depth,
         handlers: devices::HOST_CORES,
         message_handlers: None,
-        ssds: SSDS as u32,
+        ssds: ssds.into(),
         congestion_control: true,
         work: cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES)
             + cpu.memory_latency * devices::HOST_PAGE_OPERATION_MISSES,
@@ -106,24 +129,31 @@ fn indexed(pages: u64) -> u64 {
     pages * PAPER_INDEXED / PAPER_PAGES
 }
 
-/// Measurements of a system with this many lookups of a thread in flight, by skew.
-type Curve = grid::Curve<(System, u16), f64, Seen>;
+/// Measurements of a system in a panel, by skew.
+type Curve = grid::Curve<(System, Panel), f64, Seen>;
 
 pub fn run(run: &mut Run<'_>) -> Result<Measured> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);
-    let depths = scale.pick(DEPTHS_QUICK, DEPTHS);
-    let rows = depths.iter().flat_map(|&depth| {
-        let panel = match depth {
+    let panels = scale.pick(PANELS_QUICK, PANELS);
+    let rows = panels.iter().flat_map(|&panel| {
+        let lookups = match panel.depth {
             1 => "one lookup per thread".into(),
             depth => format!("{depth} lookups per thread"),
         };
-        SYSTEMS.map(|(system, name)| (format!("{panel} | {name}"), (system, depth), skews))
+        let drives = if panel.ssds == 1 { ", one SSD" } else { "" };
+        SYSTEMS.map(|(system, name)| {
+            (
+                format!("{lookups}{drives} | {name}"),
+                (system, panel),
+                skews,
+            )
+        })
     });
-    let curves = Grid::of_rows(rows).measure(run, |run, (system, depth), skew| {
-        measure(run, &load(scale, depth), system, skew)
+    let curves = Grid::of_rows(rows).measure(run, |run, (system, panel), skew| {
+        measure(run, &load(scale, panel), system, skew)
     })?;
-    Ok(measured(&curves, &load(scale, depths[0])))
+    Ok(measured(&curves, &load(scale, panels[0])))
 }
 
 fn measure(run: &mut Run<'_>, load: &Load, system: System, skew: f64) -> Result<Seen> {

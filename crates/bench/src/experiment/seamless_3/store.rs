@@ -134,7 +134,8 @@ pub fn run_pages(
         lease_after,
         ..testbed::options()
     };
-    let pages = testbed::add_pages(&rack, &options, load.pages, run.seed)?;
+    let ssds = load.ssds as usize;
+    let pages = testbed::add_pages(&rack, &options, (load.pages, ssds), run.seed)?;
     let from = rack.now() + load.warm_up;
     let window = (from, from + load.window);
     let tally = Rc::new(RefCell::new(Tally::default()));

@@ -10,7 +10,7 @@ fn small(depth: u16) -> Load {
         workers: 4,
         warm_up: Duration::from_millis(6),
         window: Duration::from_millis(2),
-        ..load(Scale::Quick, depth)
+        ..load(Scale::Quick, Panel { depth, ssds: SSDS })
     }
 }
 

@@ -100,7 +100,7 @@ impl PageRack {
             indexed: Some(shape.indexed.min(all)),
             ..testbed::options()
         };
-        testbed::add_pages(&rack, &options, all, run.seed)?;
+        testbed::add_pages(&rack, &options, (all, testbed::SSDS.into()), run.seed)?;
         let ends = ends(&rack, ASKING)?;
         let mut made = Self {
             rack,

@@ -15,7 +15,7 @@ pub const PAGE_BYTES: u32 = 64 << 10;
 pub const THREADS: u16 = 28;
 
 /// SSDs of the storage node. Source: seamless, section 3.
-pub const SSDS: usize = 4;
+pub const SSDS: u16 = 4;
 
 /// Commands that the target executes concurrently. Source: seamless, section 3 (queue depth).
 const NVME_DEPTH: u32 = 128;
@@ -71,11 +71,17 @@ pub fn options() -> PageOptions {
     }
 }
 
-/// Adds the pages to the rack. They hold only their number, and are on the storage node's SSDs.
-pub fn add_pages(rack: &Rack, options: &PageOptions, pages: u64, seed: u64) -> Result<PageService> {
+/// Adds the pages to the rack. They hold only their number, and are on so many SSDs of the storage
+/// node.
+pub fn add_pages(
+    rack: &Rack,
+    options: &PageOptions,
+    (pages, ssds): (u64, usize),
+    seed: u64,
+) -> Result<PageService> {
     let mut rng = Rng::new(seed).fork("page rack");
     let blank = BlankBackend::new(pages, PAGE_BYTES);
-    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
+    let ssds = SsdBackend::new(blank, &SsdModel::default(), ssds, PAGE_BYTES, &mut rng);
     let store = StoreMedium {
         name: "blank".into(),
         node: STORAGE,

@@ -8,8 +8,9 @@
 //! are kept in which it is taken, after whichever pending calls are needed to get there (Wing and
 //! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
-//! Three rules keep configurations few. Values that no call requires cannot be told apart, so one
-//! of them stands for all. A call that only observes is taken as soon as possible, which excludes
+//! These rules keep configurations few. Values that no call requires cannot be told apart, so one
+//! of them stands for all. Of calls that need never be taken, never end, and are alike otherwise, it
+//! only counts how many are taken, so the ones in the first slots are. A call that only observes is taken as soon as possible, which excludes
 //! nothing later. And a configuration is dropped if another one with the same state has taken the
 //! same changes, no fewer observations and no more of the changes that need never be taken.
 
@@ -27,7 +28,7 @@ const PENDING_MAX: usize = 128;
 const CONFIGURATIONS_MAX: usize = 1 << 21;
 
 /// The state required to take a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Needs {
     Any,
     Absent,
@@ -214,10 +215,30 @@ impl Search<'_> {
         observers.fold(0, |places, (place, _)| places | 1 << place)
     }
 
+    /// The slots of calls that need never be taken, never end, and are alike: those of each kind, if
+    /// there are several.
+    fn classes(&self) -> Vec<u128> {
+        let mut classes = HashMap::<_, u128>::new();
+        for (place, call) in self.pending_calls() {
+            if !call.certain && call.ended.is_none() {
+                *classes.entry((call.needs, call.makes)).or_default() |= 1 << place;
+            }
+        }
+        classes.retain(|_, class| class.count_ones() > 1);
+        classes.into_values().collect()
+    }
+
     fn pending_calls(&self) -> impl Iterator<Item = (usize, &Call)> {
         let places = self.pending.iter().enumerate();
         places.filter_map(|(place, call)| Some((place, &self.calls[(*call)?])))
     }
+}
+
+/// The `count` lowest bits of those in `bits`.
+fn first_bits(mut bits: u128, count: u32) -> u128 {
+    let all = bits;
+    (0..count).for_each(|_| bits &= bits.wrapping_sub(1));
+    all & !bits
 }
 
 impl Configuration {
@@ -235,6 +256,8 @@ struct Reached {
     /// Slots of pending calls that only observe, and of changes that need never be taken.
     observing: u128,
     optional: u128,
+    /// Slots of calls that need never be taken, never end, and are alike.
+    classes: Vec<u128>,
     /// By state and certain changes taken: indices into `all`.
     alike: HashMap<(State, u128), Vec<usize>>,
     /// In the order in which they were reached; `None` once dominated by another.
@@ -253,6 +276,7 @@ impl Reached {
         Self {
             observing: places(&|call| call.makes.is_none()),
             optional: places(&|call| call.makes.is_some() && !call.certain),
+            classes: search.classes(),
             alike: HashMap::new(),
             all: Vec::new(),
             given: 0,
@@ -260,7 +284,10 @@ impl Reached {
         }
     }
 
-    fn enter(&mut self, one: Configuration) {
+    fn enter(&mut self, mut one: Configuration) {
+        for &class in &self.classes {
+            one.taken = one.taken & !class | first_bits(class, (one.taken & class).count_ones());
+        }
         let certain = one.taken & !(self.observing | self.optional);
         let alike = self.alike.entry((one.state, certain)).or_default();
         let (observing, optional) = (self.observing, self.optional);
