@@ -23,8 +23,8 @@ const PAPER_INDEXED: u64 = 280_000;
 const SKEWS: &[f64] = &[0.0, 0.5, 0.8, 1.0, 1.1, 1.3];
 const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 
-/// Lookups of a thread in flight: one, if a thread waits for each page; or several. And drives: with
-/// the paper's, the storage node's link is the bottleneck; with one, the drive is.
+/// Lookups of a thread in flight: one, if a thread waits for each page; or several. And drives:
+/// with the paper's, the storage node's link is the bottleneck; with one, the drive is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Panel {
     depth: u16,

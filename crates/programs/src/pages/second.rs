@@ -7,10 +7,10 @@
 //! the page is changed. Requests are served by the two places in turn; a refused transfer continues
 //! with the other before the SSD.
 //!
-//! Reads from the second place are checked like those from the first: whenever a node that has it is
-//! found not to have the page, the place's number of moves is incremented, so that no read that began
-//! before is trusted ([`PageLocation`](rackweave_wire::fabric::page::PageLocation)). Entering a copy
-//! needs no increment.
+//! Reads from the second place are checked like those from the first: whenever a node that has it
+//! is found not to have the page, the place's number of moves is incremented, so that no read that
+//! began before is trusted ([`PageLocation`](rackweave_wire::fabric::page::PageLocation)). Entering
+//! a copy needs no increment.
 
 use super::request::Asked;
 use super::{Digests, End, PageTask, Pages, Tasks, movement};
@@ -92,8 +92,8 @@ pub(super) fn source(
 }
 
 impl Pages {
-    /// Continues after a node turned out not to have the page of a slot: at the other place, else at
-    /// the page's home. `place` and `second` are without that node.
+    /// Continues after a node turned out not to have the page of a slot: at the other place, else
+    /// at the page's home. `place` and `second` are without that node.
     pub(super) fn elsewhere(
         &self,
         (slot, node): (u16, u16),

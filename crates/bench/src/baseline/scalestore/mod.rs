@@ -49,6 +49,7 @@
 
 pub mod cache;
 mod channel;
+mod frames;
 mod possession;
 mod server;
 mod store;

@@ -1,4 +1,4 @@
-//! Pages that compute nodes own, as ScaleStore has them: message handlers at the owners and holders.
+//! Pages that compute nodes own, as ScaleStore has them: message handlers at owners and holders.
 //!
 //! Page `p` is owned by compute node `p` modulo their number. A node that lacks a page asks the
 //! page's owner. If the owner has the page in its own cache, its handler sends it; if only other
@@ -13,8 +13,9 @@
 //! (`messageHandlerMaxRetries`); the requester then asks the owner to read the page from storage,
 //! which ends all circles of nodes that wait for each other.
 
-use super::cache::{Cache, HEADER, PageSource, Presence};
+use super::cache::{Cache, PageSource, Presence};
 use super::channel::{Channel, Fetch, Holder, Message, RECEIVED, WRITTEN, kind, parts};
+use super::frames::HEADER;
 use super::next;
 use super::server::{Asker, Entry, Line, MISSES_PER_MESSAGE};
 use crate::baseline::verbs::{poll, post};

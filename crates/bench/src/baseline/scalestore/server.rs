@@ -8,8 +8,8 @@
 //! own. Pages never change, so any number of nodes may have one. A page that no node has is loaded
 //! for the first requester, and later requesters wait meanwhile.
 
-use super::cache::{HEADER, write_page};
 use super::channel::{Channel, Fetch, Holder, Message, RECEIVED, WRITTEN, kind, parts};
+use super::frames::{HEADER, write_page};
 use super::next;
 use crate::baseline::verbs::{Remote, poll, post};
 use crate::harness::prelude::*;

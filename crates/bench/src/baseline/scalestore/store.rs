@@ -1,7 +1,8 @@
 //! Builds the rack, its connections and its threads.
 
-use super::cache::{Cache, Frames};
+use super::cache::Cache;
 use super::channel::Channel;
+use super::frames::Frames;
 use super::possession::{Handler, Keeper, LOADS, STORAGE};
 use super::server::{Line, Owner, handler};
 use super::worker::{Owners, SCRATCH, Slot, TAGS, Worker, housekeeper};

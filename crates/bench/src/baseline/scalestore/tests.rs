@@ -1,6 +1,6 @@
 //! The baseline as a whole: no page is lost or damaged, whatever its source.
 
-use super::cache::{SECTOR, read_page, write_page};
+use super::frames::{SECTOR, read_page, write_page};
 use super::*;
 use rackweave_base::{Memory, Rng};
 

@@ -1,8 +1,9 @@
 //! The threads of a compute node: workers with several concurrent accesses to pages, and a
 //! housekeeper.
 
-use super::cache::{Attempt, Cache, HEADER, HEADER_WORDS, PageSource, Waiter};
+use super::cache::{Attempt, Cache, PageSource, Waiter};
 use super::channel::{Channel, Fetch, Holder, Message, READ, RECEIVED, kind, parts};
+use super::frames::{HEADER, HEADER_WORDS};
 use super::possession::{Keeper, Peer};
 use super::{Pages, Shared, next};
 use crate::baseline::verbs::{Remote, poll, post};

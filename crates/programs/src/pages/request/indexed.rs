@@ -63,19 +63,7 @@ impl Pages {
         });
         let (place, moves) = registers.place.update(cursor, entry, |place| {
             let before = PageLocation(*place);
-            let after = match operation {
-                Operation::Unfix | Operation::Own if is_mine => before.moved(me, frame),
-                Operation::Disown if is_mine => before.accepted(),
-                Operation::Evict
-                    if before.is_at(me, frame) && before.is_dirty() && !before.is_writing() =>
-                {
-                    before.writing()
-                }
-                // A request for a page that the node itself caches shows that the node has dropped
-                // it.
-                _ if operation.is_fix() && !is_others && !is_current => before.dropped_by(me),
-                _ => before,
-            };
+            let after = placed(before, (me, frame), operation, state);
             let after = if was_second { after.counted() } else { after };
             *place = after.0;
             (before, after.moves())
@@ -167,6 +155,28 @@ impl Pages {
                 }
             }
         }
+    }
+}
+
+/// The place of a page after a request for it. `is_mine` and `is_others`: who has the latch;
+/// `is_current`: the requester has the newest version.
+fn placed(
+    before: PageLocation,
+    (me, frame): (u16, u32),
+    operation: Operation,
+    (is_mine, is_others, is_current): (bool, bool, bool),
+) -> PageLocation {
+    match operation {
+        Operation::Unfix | Operation::Own if is_mine => before.moved(me, frame),
+        Operation::Disown if is_mine => before.accepted(),
+        Operation::Evict
+            if before.is_at(me, frame) && before.is_dirty() && !before.is_writing() =>
+        {
+            before.writing()
+        }
+        // A request for a page that the node itself caches shows that the node has dropped it.
+        _ if operation.is_fix() && !is_others && !is_current => before.dropped_by(me),
+        _ => before,
     }
 }
 

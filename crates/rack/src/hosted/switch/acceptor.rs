@@ -278,6 +278,7 @@ impl Acceptor<'_> {
             Ok(connection) => connection,
             Err(error) => return failed(&error),
         };
+        let claim = claim; // Dropped before the connection, whose end frees the name.
         self.note_admitted(&name, &connection);
         let made = match end {
             End::Open(link) => Ok((link, None)),

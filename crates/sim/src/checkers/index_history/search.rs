@@ -9,10 +9,11 @@
 //! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
 //! These rules keep configurations few. Values that no call requires cannot be told apart, so one
-//! of them stands for all. Of calls that need never be taken, never end, and are alike otherwise, it
-//! only counts how many are taken, so the ones in the first slots are. A call that only observes is taken as soon as possible, which excludes
-//! nothing later. And a configuration is dropped if another one with the same state has taken the
-//! same changes, no fewer observations and no more of the changes that need never be taken.
+//! of them stands for all. Of calls that need never be taken, never end, and are alike otherwise,
+//! it only counts how many are taken, so the ones in the first slots are. A call that only observes
+//! is taken as soon as possible, which excludes nothing later. And a configuration is dropped if
+//! another one with the same state has taken the same changes, no fewer observations and no more of
+//! the changes that need never be taken.
 
 use super::ValueStamp;
 use std::collections::{HashMap, HashSet};
@@ -215,8 +216,8 @@ impl Search<'_> {
         observers.fold(0, |places, (place, _)| places | 1 << place)
     }
 
-    /// The slots of calls that need never be taken, never end, and are alike: those of each kind, if
-    /// there are several.
+    /// The slots of calls that need never be taken, never end, and are alike: those of each kind,
+    /// if there are several.
     fn classes(&self) -> Vec<u128> {
         let mut classes = HashMap::<_, u128>::new();
         for (place, call) in self.pending_calls() {

@@ -15,8 +15,7 @@ use std::sync::Arc;
 /// Begins a fix.
 type Begin = Box<dyn FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send>;
 
-/// Pages that are read one after the other, with the next ones on their way: see
-/// [`PageWorker::scan`].
+/// Pages that are read one after the other, with the next ones on their way ([`PageWorker::scan`]).
 pub struct Scan<I: Iterator> {
     lent: Arc<Lent>,
     pages: Fuse<I>,
@@ -32,9 +31,10 @@ enum Part {
 
 impl PageWorker {
     /// Reads pages one after the other, in their order. While one is used, up to `ahead` of the
-    /// next ones, at most a quarter of the node's buffer frames, are requested or present already. Each page is a version that was the newest at
-    /// some moment between its request and the end of its step; at its time limit, counted from
-    /// its request, its step ends with an error, and the scan continues with the next.
+    /// next ones, at most a quarter of the node's buffer frames, are requested or present already.
+    /// Each page is a version that was the newest at some moment between its request and the end of
+    /// its step; at its time limit, counted from its request, its step ends with an error, and the
+    /// scan continues with the next.
     ///
     /// Pages ahead occupy buffer frames as guards do. A page that another worker of this node holds
     /// for changing is waited for; one that a guard of this worker holds gives
@@ -46,7 +46,7 @@ impl PageWorker {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut config = rackweave_rack::config::RackConfig::default();
-    /// config.switch.page_entries = 1000;
+    /// config.switch.page_entries = 1024;
     /// (config.switch.consumer_rings, config.switch.producer_rings) = (0, 0);
     /// let rack = Rack::builder().config(config).build()?;
     /// let pages = PageService::new(&rack, &PageOptions::default())?;
