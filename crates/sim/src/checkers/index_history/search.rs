@@ -9,11 +9,11 @@
 //! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
 //! These rules keep configurations few. Values that no call requires cannot be told apart, so one
-//! of them stands for all. Of calls that need never be taken, never end, and are alike otherwise,
-//! it only counts how many are taken, so the ones in the first slots are. A call that only observes
-//! is taken as soon as possible, which excludes nothing later. And a configuration is dropped if
-//! another one with the same state has taken the same changes, no fewer observations and no more of
-//! the changes that need never be taken.
+//! of them stands for all. Of pending calls that need never be taken and are alike but for their
+//! ends, the one that ends first is taken first: one that ends later can be taken in its place. A
+//! call that only observes is taken as soon as possible, which excludes nothing later. And a
+//! configuration is dropped if another one with the same state has taken the same changes, no fewer
+//! observations and no more of the changes that need never be taken.
 
 use super::ValueStamp;
 use std::collections::{HashMap, HashSet};
@@ -67,6 +67,9 @@ struct Configuration {
     /// Pending calls that have been taken, by slot.
     taken: u128,
 }
+
+/// The bits of calls that are alike but for their ends, the first to end first.
+type Class = Vec<u128>;
 
 struct Search<'a> {
     calls: &'a [Call],
@@ -159,7 +162,9 @@ impl Search<'_> {
         let before = core::mem::take(&mut self.configurations);
         let mut after = Reached::new(self);
         let mut left = Reached::new(self);
-        for &configuration in &before {
+        let classes = self.classes();
+        for configuration in &before {
+            let configuration = configuration.first_taken(&classes);
             let is_taken = configuration.taken & bit != 0;
             if is_taken || !self.calls[call].certain {
                 after.enter(configuration.without(bit));
@@ -171,6 +176,7 @@ impl Search<'_> {
         // For the others: all results of pending calls, until this one is taken.
         while let Some(configuration) = left.next() {
             for next in self.steps(configuration) {
+                let next = next.first_taken(&classes);
                 if next.taken & bit != 0 {
                     after.enter(next.without(bit));
                 } else {
@@ -216,30 +222,26 @@ impl Search<'_> {
         observers.fold(0, |places, (place, _)| places | 1 << place)
     }
 
-    /// The slots of calls that need never be taken, never end, and are alike: those of each kind,
-    /// if there are several.
-    fn classes(&self) -> Vec<u128> {
-        let mut classes = HashMap::<_, u128>::new();
-        for (place, call) in self.pending_calls() {
-            if !call.certain && call.ended.is_none() {
-                *classes.entry((call.needs, call.makes)).or_default() |= 1 << place;
-            }
+    /// The pending calls that need never be taken, in classes that are alike but for their ends.
+    fn classes(&self) -> Vec<Class> {
+        let mut classes = HashMap::<_, Vec<(u64, u128)>>::new();
+        let changes = self.pending_calls();
+        for (place, call) in changes.filter(|(_, call)| call.makes.is_some() && !call.certain) {
+            let class = classes.entry((call.needs, call.makes)).or_default();
+            class.push((call.ended.unwrap_or(u64::MAX), 1 << place));
         }
-        classes.retain(|_, class| class.count_ones() > 1);
-        classes.into_values().collect()
+        let classes = classes.into_values().filter(|class| class.len() > 1);
+        let in_order = classes.map(|mut class| {
+            class.sort_unstable();
+            class.into_iter().map(|(_, bit)| bit).collect()
+        });
+        in_order.collect()
     }
 
     fn pending_calls(&self) -> impl Iterator<Item = (usize, &Call)> {
         let places = self.pending.iter().enumerate();
         places.filter_map(|(place, call)| Some((place, &self.calls[(*call)?])))
     }
-}
-
-/// The `count` lowest bits of those in `bits`.
-fn first_bits(mut bits: u128, count: u32) -> u128 {
-    let all = bits;
-    (0..count).for_each(|_| bits &= bits.wrapping_sub(1));
-    all & !bits
 }
 
 impl Configuration {
@@ -250,6 +252,17 @@ impl Configuration {
             ..self
         }
     }
+
+    /// The same with as many taken of each class, those that end first.
+    fn first_taken(mut self, classes: &[Class]) -> Self {
+        for class in classes {
+            let all = class.iter().fold(0, |all, bit| all | bit);
+            let count = (self.taken & all).count_ones() as usize;
+            let first = class[..count].iter().fold(0, |first, bit| first | bit);
+            self.taken = self.taken & !all | first;
+        }
+        self
+    }
 }
 
 /// Configurations reached, without those dominated by another.
@@ -257,8 +270,6 @@ struct Reached {
     /// Slots of pending calls that only observe, and of changes that need never be taken.
     observing: u128,
     optional: u128,
-    /// Slots of calls that need never be taken, never end, and are alike.
-    classes: Vec<u128>,
     /// By state and certain changes taken: indices into `all`.
     alike: HashMap<(State, u128), Vec<usize>>,
     /// In the order in which they were reached; `None` once dominated by another.
@@ -277,7 +288,6 @@ impl Reached {
         Self {
             observing: places(&|call| call.makes.is_none()),
             optional: places(&|call| call.makes.is_some() && !call.certain),
-            classes: search.classes(),
             alike: HashMap::new(),
             all: Vec::new(),
             given: 0,
@@ -285,10 +295,7 @@ impl Reached {
         }
     }
 
-    fn enter(&mut self, mut one: Configuration) {
-        for &class in &self.classes {
-            one.taken = one.taken & !class | first_bits(class, (one.taken & class).count_ones());
-        }
+    fn enter(&mut self, one: Configuration) {
         let certain = one.taken & !(self.observing | self.optional);
         let alike = self.alike.entry((one.state, certain)).or_default();
         let (observing, optional) = (self.observing, self.optional);
