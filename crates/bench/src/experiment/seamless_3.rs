@@ -101,11 +101,8 @@ fn load(scale: Scale, Panel { depth, ssds }: Panel) -> Load {
     let cpu = CpuModel::default();
     // Filling the pools takes as long as the storage node needs to send all pages; after half as
     // long again the lookups have settled.
-    let rate = match ssds {
-        1 => f64::from(PAGE_BYTES).recip() * devices::SSD_READ_BYTES_PER_SECOND as f64,
-        _ => link_pages_per_second(),
-    };
-    let fill = pages as f64 / rate;
+    let drive = devices::SSD_READ_BYTES_PER_SECOND as f64 / f64::from(PAGE_BYTES);
+    let fill = pages as f64 / link_pages_per_second().min(drive * f64::from(ssds));
     Load {
         page_size: PAGE_BYTES,
         pages,

@@ -8,7 +8,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::page::{
-    LatchWord, Operation, Outcome, PageId, PageLocation, PageSource, request::FRAMES_MAX,
+    LatchWord, Operation, Outcome, PageLocation, PageSource, request::FRAMES_MAX,
 };
 
 /// The movement that has ended.
@@ -83,7 +83,7 @@ impl Pages {
     ) {
         let s = usize::from(slot);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let operation = operation(kind);
         let is_explicit = operation == Some(Operation::ReadFrame);
@@ -141,7 +141,7 @@ impl Pages {
             *phase = *phase & !BUSY | WORD_BUSY;
             Turn::Now
         });
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let psn = Psn::new(registers.command.read(cursor, s));
         match turn {
@@ -263,7 +263,7 @@ impl Pages {
             }
             return;
         }
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let psn = Psn::new(registers.command.read(cursor, s));
         let indexed = operation(kind).is_some_and(Operation::needs_entry);

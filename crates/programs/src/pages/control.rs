@@ -49,7 +49,10 @@ impl EntryState {
     pub const fn died(self, node: u16) -> Self {
         let is_holder = matches!(self.holder, Some(holder) if holder == node);
         let place = self.place.died(node);
-        let (second, _) = self.second.without(node);
+        let second = match place.is_lost() {
+            true => SecondPlace::NONE,
+            false => self.second.without(node).0,
+        };
         Self {
             // The holder's changes were never visible to other nodes.
             latch: if is_holder {
@@ -60,11 +63,7 @@ impl EntryState {
             holder: if is_holder { None } else { self.holder },
             doubted: self.doubted && !is_holder,
             place,
-            second: if place.is_lost() {
-                SecondPlace::NONE
-            } else {
-                second
-            },
+            second,
             leases: self.leases & !leases::bit(node),
         }
     }

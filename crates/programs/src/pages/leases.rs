@@ -17,7 +17,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId};
 use rackweave_wire::fabric::page::control::{lease_word_at, lease_words};
-use rackweave_wire::fabric::page::{LatchWord, Operation, Outcome, PageId, PageSource, Request};
+use rackweave_wire::fabric::page::{LatchWord, Operation, Outcome, PageSource, Request};
 
 /// Nodes with a bit in an entry's cell; nodes from this number on get no leases.
 const NODES: u16 = 28;
@@ -115,8 +115,7 @@ impl Pages {
         node: u16,
     ) {
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let page = registers.page.read(cursor, usize::from(slot));
-        let page = PageId::from_number(page).unwrap_or_default();
+        let page = registers.page_of(cursor, usize::from(slot));
         let psn = Psn::new(registers.command.read(cursor, usize::from(slot)));
         let at = self.nodes.lookup(usize::from(node)).copied();
         let sources = &mut registers.sources;
@@ -150,7 +149,7 @@ impl Pages {
         let is_held = self.holds_latches(pass.now);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let is_busy = registers.phase.read(cursor, s) & BUSY != 0;
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let command = registers.command.read(cursor, s);
         // The controller may have ended the request for which this was begun.

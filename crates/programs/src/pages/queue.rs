@@ -63,7 +63,7 @@ impl Pages {
         if registers.phase.read(cursor, s) & BUSY == 0 {
             return; // the controller has ended the request
         }
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let relay = registers.relay.update(cursor, s, |relay| {
             *relay = *relay & PSN | u32::from(store) << 24;
@@ -110,7 +110,7 @@ impl Pages {
         let Some(lane) = lane else { return };
         let (s, q) = (usize::from(slot), self.queue(slot, store));
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         if registers.acked.read(cursor, q) & ACTIVE == 0 {
             return;

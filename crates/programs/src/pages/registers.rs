@@ -3,7 +3,7 @@
 
 use super::PagesConfig;
 use rackweave_switch::{Cursor, Ledger, Register};
-use rackweave_wire::fabric::page::Operation;
+use rackweave_wire::fabric::page::{Operation, PageId};
 
 /// A register array that is too large for one stage's memory: two arrays in two neighbouring
 /// stages. A pass may touch one cell of the two.
@@ -177,6 +177,11 @@ impl Registers {
             sources: Register::new("pages.sources", 11, usize::from(config.nodes)),
             leases: Register::new("pages.leases", 11, entries),
         }
+    }
+
+    /// The page of a slot's last request.
+    pub fn page_of(&mut self, cursor: &mut Cursor, slot: usize) -> PageId {
+        PageId::from_number(self.page.read(cursor, slot)).unwrap_or_default()
     }
 
     pub fn declare(&self, ledger: &mut Ledger) {

@@ -12,6 +12,7 @@
 //! began before is trusted ([`PageLocation`](rackweave_wire::fabric::page::PageLocation)). Entering
 //! a copy needs no increment.
 
+use super::registers::BUSY;
 use super::request::Asked;
 use super::{Digests, End, PageTask, Pages, Tasks, movement};
 use rackweave_base::Psn;
@@ -127,7 +128,10 @@ impl Pages {
             return;
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        if registers.phase.read(cursor, s) & BUSY == 0 {
+            return; // the controller has ended the request
+        }
+        let page = registers.page_of(cursor, s);
         let kind = registers.frame.read(cursor, s);
         let psn = Psn::new(registers.command.read(cursor, s));
         let request = Request {
@@ -164,7 +168,7 @@ impl Pages {
             return;
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let page = registers.page_of(cursor, s);
         let frame = registers.frame.read(cursor, s) & (FRAMES_MAX - 1);
         let Some(entry) = self.index.lookup(page) else {
             return;

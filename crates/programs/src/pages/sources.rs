@@ -94,6 +94,15 @@ mod tests {
     }
 
     #[test]
+    fn lanes_take_turns() {
+        let mut cell = 0;
+        let mut taken = |turn| take(&mut cell, turn);
+        assert_eq!(taken(29), Some(29));
+        assert_eq!(taken(u32::from(SOURCES) + 29), Some(30));
+        assert_eq!(taken(29), Some(0), "the lanes before are free");
+    }
+
+    #[test]
     fn two_ends_of_epochs_outlast_every_transfer_from_before() {
         let mut cell = 0;
         let before = take(&mut cell, 0).unwrap();

@@ -9,9 +9,10 @@
 //! `PossessionCopyRequest`.)
 //!
 //! A handler writes the page, and then its answer, over the connection of the requester's thread.
-//! It retries a request for a page that is being fetched a few times, then refuses it
-//! (`messageHandlerMaxRetries`); the requester then asks the owner to read the page from storage,
-//! which ends all circles of nodes that wait for each other.
+//! It looks again for a page that is being fetched when something has happened at its node, and
+//! refuses the request after a few times (`messageHandlerMaxRetries`). ScaleStore's requester then
+//! asks another holder; here it asks the owner to read the page from storage, which ends all
+//! circles of nodes that wait for each other.
 
 use super::cache::{Cache, PageSource, Presence};
 use super::channel::{Channel, Fetch, Holder, Message, RECEIVED, WRITTEN, kind, parts};
@@ -35,7 +36,7 @@ const RETRIES: u32 = 10;
 const POLL: usize = 8;
 
 /// What a compute node knows of the pages that it owns, and its connections from other nodes.
-pub struct Keeper {
+pub struct PageOwner {
     node: u16,
     nodes: u16,
     cache: Rc<RefCell<Cache>>,
@@ -51,8 +52,8 @@ pub enum Peer {
     Node(u16),
 }
 
-impl Keeper {
-    /// The keeper of a node among `nodes`, of `pages` pages in all.
+impl PageOwner {
+    /// A node among `nodes`, of `pages` pages in all.
     pub fn new(node: u16, nodes: u16, pages: u64, cache: Rc<RefCell<Cache>>) -> Self {
         Self {
             node,
@@ -102,7 +103,7 @@ impl Keeper {
 
 /// A message handler of a compute node.
 pub struct Handler {
-    pub keeper: Rc<RefCell<Keeper>>,
+    pub page_owner: Rc<RefCell<PageOwner>>,
     pub cq: CqId,
     /// Its connections to storage.
     pub storage: Vec<Channel>,
@@ -132,8 +133,8 @@ enum Look {
 
 impl Program for Handler {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let keeper = Rc::clone(&self.keeper);
-        let keeper = &mut *keeper.borrow_mut();
+        let page_owner = Rc::clone(&self.page_owner);
+        let page_owner = &mut *page_owner.borrow_mut();
         let completions = poll(context, self.cq, POLL)?;
         for completion in &completions {
             let (number, low) = parts(completion.id);
@@ -144,11 +145,11 @@ impl Program for Handler {
                     let (tag, _) = channel.receive(context, completion)?;
                     let frame = self.loads[at as usize][usize::from(tag)];
                     self.free.push_back((at, tag));
-                    let cache = &mut *keeper.cache.borrow_mut();
+                    let cache = &mut *page_owner.cache.borrow_mut();
                     cache.handle_loaded(frame, None, PageSource::Joined)?;
                 }
                 RECEIVED => {
-                    let line = &keeper.lines[number as usize];
+                    let line = &page_owner.lines[number as usize];
                     let (tag, message) = line.channel.receive(context, completion)?;
                     let misses = context.cpu().memory_latency * MISSES_PER_MESSAGE;
                     context.charge(Category::Communication, misses);
@@ -160,7 +161,7 @@ impl Program for Handler {
                         from_storage: false,
                     });
                 }
-                WRITTEN => keeper.cache.borrow_mut().unpin(low),
+                WRITTEN => page_owner.cache.borrow_mut().unpin(low),
                 _ => {}
             }
         }
@@ -170,7 +171,7 @@ impl Program for Handler {
                 break;
             };
             context.charge(Category::Communication, context.cpu().cache_latency);
-            match self.look(context, keeper, &mut request)? {
+            match self.look(context, page_owner, &mut request)? {
                 Look::Done => happened = true,
                 Look::Again => {
                     request.looks += 1;
@@ -178,7 +179,7 @@ impl Program for Handler {
                 }
             }
         }
-        if core::mem::take(&mut keeper.cache.borrow_mut().stirred) {
+        if core::mem::take(&mut page_owner.cache.borrow_mut().stirred) {
             context.wake_neighbours();
         }
         Ok(next(happened))
@@ -189,7 +190,7 @@ impl Handler {
     fn look(
         &mut self,
         context: &mut Context<'_>,
-        keeper: &mut Keeper,
+        page_owner: &mut PageOwner,
         request: &mut Request,
     ) -> Result<Look, Failure> {
         let &mut Request { asker, looks, .. } = request;
@@ -198,30 +199,30 @@ impl Handler {
             Message::Copy(fetch) => (*fetch, false),
             Message::Drop(copies) => {
                 for &(page, id) in copies {
-                    keeper.entry(page).forget(asker.node, Some(id));
+                    page_owner.entry(page).forget(asker.node, Some(id));
                 }
-                return answer(context, keeper, asker, &Message::Dropped);
+                return answer(context, page_owner, asker, &Message::Dropped);
             }
             other => return Err(format!("a node sent a handler {other:?}")),
         };
         if is_owner && looks == 0 {
             // It requests the page because it has none.
-            keeper.entry(fetch.page).forget(asker.node, None);
+            page_owner.entry(fetch.page).forget(asker.node, None);
         }
-        let presence = keeper.cache.borrow().presence(fetch.page);
+        let presence = page_owner.cache.borrow().presence(fetch.page);
         match presence {
             Presence::Here(frame) => {
                 if is_owner {
-                    enter(keeper, asker, fetch);
+                    enter(page_owner, asker, fetch);
                 }
-                send_page(context, keeper, request, (frame, fetch.frame))
+                send_page(context, page_owner, request, (frame, fetch.frame))
             }
             Presence::Coming if !is_owner && looks >= RETRIES => {
-                answer(context, keeper, asker, &Message::Gone)
+                answer(context, page_owner, asker, &Message::Gone)
             }
             Presence::Coming => Ok(Look::Again),
-            Presence::Absent if !is_owner => answer(context, keeper, asker, &Message::Gone),
-            Presence::Absent => self.absent(context, keeper, request, fetch),
+            Presence::Absent if !is_owner => answer(context, page_owner, asker, &Message::Gone),
+            Presence::Absent => self.absent(context, page_owner, request, fetch),
         }
     }
 
@@ -229,20 +230,20 @@ impl Handler {
     fn absent(
         &mut self,
         context: &mut Context<'_>,
-        keeper: &mut Keeper,
+        page_owner: &mut PageOwner,
         request: &mut Request,
         fetch: Fetch,
     ) -> Result<Look, Failure> {
         let asker = request.asker;
-        let holder = keeper.holder(fetch.page, fetch.id);
+        let holder = page_owner.holder(fetch.page, fetch.id);
         if let Some(holder) = holder.filter(|_| !fetch.from_storage) {
-            enter(keeper, asker, fetch);
-            return answer(context, keeper, asker, &Message::Redirect(holder));
+            enter(page_owner, asker, fetch);
+            return answer(context, page_owner, asker, &Message::Redirect(holder));
         }
         let Some(&(at, tag)) = self.free.front() else {
             return Ok(Look::Again);
         };
-        let load = keeper.cache.borrow_mut().load(fetch.page);
+        let load = page_owner.cache.borrow_mut().load(fetch.page);
         if let Some(load) = load {
             request.from_storage = true;
             self.free.pop_front();
@@ -255,9 +256,9 @@ impl Handler {
 }
 
 /// Enters the requester as a holder.
-fn enter(keeper: &mut Keeper, asker: Asker, fetch: Fetch) {
+fn enter(page_owner: &mut PageOwner, asker: Asker, fetch: Fetch) {
     let (node, frame, id) = (asker.node, fetch.frame, fetch.id);
-    keeper
+    page_owner
         .entry(fetch.page)
         .holders
         .push(Holder { node, frame, id });
@@ -265,11 +266,11 @@ fn enter(keeper: &mut Keeper, asker: Asker, fetch: Fetch) {
 
 fn answer(
     context: &mut Context<'_>,
-    keeper: &Keeper,
+    page_owner: &PageOwner,
     asker: Asker,
     message: &Message,
 ) -> Result<Look, Failure> {
-    let line = &keeper.lines[asker.channel as usize];
+    let line = &page_owner.lines[asker.channel as usize];
     line.channel.send(context, asker.tag, message)?;
     Ok(Look::Done)
 }
@@ -277,7 +278,7 @@ fn answer(
 /// Writes a frame into the requester's, and then the answer.
 fn send_page(
     context: &mut Context<'_>,
-    keeper: &Keeper,
+    page_owner: &PageOwner,
     request: &Request,
     (from, to): (u32, u32),
 ) -> Result<Look, Failure> {
@@ -286,18 +287,23 @@ fn send_page(
         from_storage,
         ..
     } = request;
-    let line = &keeper.lines[asker.channel as usize];
-    let cache = &mut *keeper.cache.borrow_mut();
+    let line = &page_owner.lines[asker.channel as usize];
+    let cache = &mut *page_owner.cache.borrow_mut();
     let there = cache.bytes.offset(to) + HEADER;
     let segment = cache.bytes.segment(from);
     cache.pin(from);
     let write = line.frames.write(WRITTEN | u64::from(from), there, segment);
     post(context, line.frames.qpn, write)?;
-    answer(context, keeper, asker, &Message::Loaded { from_storage })
+    answer(
+        context,
+        page_owner,
+        asker,
+        &Message::Loaded { from_storage },
+    )
 }
 
 #[cfg(test)]
-impl Keeper {
+impl PageOwner {
     /// The own pages that a node is known to have, as page, frame and id.
     pub fn known(&self, node: u16) -> Vec<(u64, u32, u64)> {
         let pages = (u64::from(self.node)..).step_by(usize::from(self.nodes));

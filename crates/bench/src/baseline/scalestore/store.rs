@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::channel::Channel;
 use super::frames::Frames;
-use super::possession::{Handler, Keeper, LOADS, STORAGE};
+use super::possession::{Handler, LOADS, PageOwner, STORAGE};
 use super::server::{Line, Owner, handler};
 use super::worker::{Owners, SCRATCH, Slot, TAGS, Worker, housekeeper};
 use super::{Config, Pages, Shared};
@@ -24,8 +24,8 @@ pub struct Store {
     pub rack: Testbed,
     pub caches: Vec<Rc<RefCell<Cache>>>,
     pub owner: Rc<RefCell<Owner>>,
-    /// The keepers of the compute nodes, if these own the pages.
-    pub keepers: Vec<Rc<RefCell<Keeper>>>,
+    /// The compute nodes as owners, if these own the pages.
+    pub page_owners: Vec<Rc<RefCell<PageOwner>>>,
     pub found: Shared,
     handlers: Vec<NodeEnd>,
 }
@@ -82,7 +82,7 @@ impl Store {
             rack,
             caches: Vec::new(),
             owner: Rc::new(RefCell::new(owner)),
-            keepers: Vec::new(),
+            page_owners: Vec::new(),
             found: Shared::default(),
             handlers,
         };
@@ -109,18 +109,18 @@ impl Store {
             let cache = Cache::new(frames, count, config.pages, workers);
             self.caches.push(Rc::new(RefCell::new(cache)));
         }
-        let keepers = self.keepers(config, &nodes)?;
+        let page_owners = self.page_owners(config, &nodes)?;
         for (at, own) in nodes.iter().enumerate() {
             let cache = &self.caches[at].clone();
             let (node_end, channel) = self.thread(own, TAGS, 0)?;
-            let owners = self.owners(&keepers, at, own, (&node_end, TAGS))?;
+            let owners = self.owners(&page_owners, at, own, (&node_end, TAGS))?;
             let (channels, owner) = drops(channel, owners);
             let housekeeper = housekeeper(Rc::clone(cache), node_end.cq, channels, owner);
             self.rack.spawn_server(own.node, housekeeper);
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
                 let (node_end, channel) = self.thread(own, tags, SCRATCH)?;
-                let owners = self.owners(&keepers, at, own, (&node_end, tags))?;
+                let owners = self.owners(&page_owners, at, own, (&node_end, tags))?;
                 let mut remotes = vec![None; nodes.len()];
                 for (to, far) in nodes.iter().enumerate().filter(|&(to, _)| to != at) {
                     let (qpn, _) = connect(&self.rack, &node_end, far, (4 * tags + 64, 1))?;
@@ -146,20 +146,23 @@ impl Store {
                 self.rack.spawn(own.node, worker);
             }
         }
-        self.keepers = keepers.into_iter().map(|(keeper, _)| keeper).collect();
+        self.page_owners = page_owners
+            .into_iter()
+            .map(|(page_owner, _)| page_owner)
+            .collect();
         Ok(())
     }
 
-    /// Starts the message handlers of the compute nodes, if these own the pages. Returns the keeper
-    /// of each node, and its handlers' parts of the NIC.
-    fn keepers(&mut self, config: &Config, nodes: &[NodeEnd]) -> Result<Vec<Kept>> {
+    /// Starts the message handlers of the compute nodes, if these own the pages. Returns each
+    /// node as an owner of pages, and its handlers' parts of the NIC.
+    fn page_owners(&mut self, config: &Config, nodes: &[NodeEnd]) -> Result<Vec<OwnerNode>> {
         let Some(handlers) = config.message_handlers else {
             return Ok(Vec::new());
         };
-        let mut keepers = Vec::new();
+        let mut page_owners = Vec::new();
         for (own, cache) in nodes.iter().zip(self.caches.clone()) {
-            let keeper = Keeper::new(own.node.0, config.compute_nodes, config.pages, cache);
-            let keeper = Rc::new(RefCell::new(keeper));
+            let page_owner = PageOwner::new(own.node.0, config.compute_nodes, config.pages, cache);
+            let page_owner = Rc::new(RefCell::new(page_owner));
             let mut ends = Vec::new();
             for _ in 0..handlers {
                 let end = NodeEnd::in_domain(&self.rack, own.node, own.pd, 1, HANDLER_ENTRIES)?;
@@ -174,7 +177,7 @@ impl Store {
                 let storage = storage.collect::<Result<Vec<_>>>()?;
                 let tags = (0..LOADS as u16).flat_map(|tag| (0..queues).map(move |at| (at, tag)));
                 let handler = Handler {
-                    keeper: Rc::clone(&keeper),
+                    page_owner: Rc::clone(&page_owner),
                     cq: end.cq,
                     storage,
                     free: tags.collect(),
@@ -184,24 +187,24 @@ impl Store {
                 self.rack.spawn_server(own.node, handler);
                 ends.push(end);
             }
-            keepers.push((keeper, ends));
+            page_owners.push((page_owner, ends));
         }
-        Ok(keepers)
+        Ok(page_owners)
     }
 
     /// Connects a thread of node `at` with the handlers of the other nodes.
     fn owners(
         &self,
-        keepers: &[Kept],
+        page_owners: &[OwnerNode],
         at: usize,
         own: &NodeEnd,
         (node_end, tags): (&NodeEnd, u32),
     ) -> Result<Option<Owners>> {
-        let Some((keeper, _)) = keepers.get(at) else {
+        let Some((page_owner, _)) = page_owners.get(at) else {
             return Ok(None);
         };
         let mut channels = Vec::new();
-        for (to, (other, ends)) in keepers.iter().enumerate() {
+        for (to, (other, ends)) in page_owners.iter().enumerate() {
             let lines = &mut other.borrow_mut().lines;
             let far = &ends[lines.len() % ends.len()];
             let number = (1 + to as u32, tags);
@@ -210,8 +213,11 @@ impl Store {
                 false => Some(line(&self.rack, (node_end, own), far, lines, number)?),
             });
         }
-        let keeper = Rc::clone(keeper);
-        Ok(Some(Owners { keeper, channels }))
+        let page_owner = Rc::clone(page_owner);
+        Ok(Some(Owners {
+            page_owner,
+            channels,
+        }))
     }
 
     /// Creates a thread's part of a NIC, with this many bytes for each tag, beside the frames of
@@ -227,8 +233,8 @@ impl Store {
     }
 }
 
-/// The keeper of a node, and its handlers' parts of the NIC.
-type Kept = (Rc<RefCell<Keeper>>, Vec<NodeEnd>);
+/// A node as an owner of pages, and its handlers' parts of the NIC.
+type OwnerNode = (Rc<RefCell<PageOwner>>, Vec<NodeEnd>);
 
 /// Completions of a message handler, or of a thread with several connections.
 const HANDLER_ENTRIES: u32 = 4096;
@@ -257,7 +263,11 @@ fn drops(
     storage: Channel,
     owners: Option<Owners>,
 ) -> (BTreeMap<u32, Channel>, impl Fn(u64) -> Option<u32>) {
-    let Some(Owners { keeper, channels }) = owners else {
+    let Some(Owners {
+        page_owner,
+        channels,
+    }) = owners
+    else {
         let all: Box<dyn Fn(u64) -> Option<u32>> = Box::new(|_| Some(0));
         return (BTreeMap::from([(0, storage)]), all);
     };
@@ -267,7 +277,7 @@ fn drops(
         .collect();
     let known: Vec<u32> = channels.keys().copied().collect();
     let owner = move |page| {
-        let owner = 1 + u32::from(keeper.borrow().owner(page));
+        let owner = 1 + u32::from(page_owner.borrow().owner(page));
         known.contains(&owner).then_some(owner)
     };
     (channels, Box::new(owner))

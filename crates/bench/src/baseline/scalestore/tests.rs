@@ -58,9 +58,9 @@ fn read(config: &Config, seed: u64, each: u64) -> (Found, u64, u64) {
             Some(_) => {
                 held.retain(|(page, ..)| page % u64::from(config.compute_nodes) != u64::from(node));
                 let known = store
-                    .keepers
+                    .page_owners
                     .iter()
-                    .map(|keeper| keeper.borrow().known(node));
+                    .map(|page_owner| page_owner.borrow().known(node));
                 known.flatten().collect()
             }
         };

@@ -4,7 +4,7 @@
 use super::cache::{Attempt, Cache, PageSource, Waiter};
 use super::channel::{Channel, Fetch, Holder, Message, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
-use super::possession::{Keeper, Peer};
+use super::possession::{PageOwner, Peer};
 use super::{Pages, Shared, next};
 use crate::baseline::verbs::{Remote, poll, post};
 use crate::harness::prelude::*;
@@ -46,7 +46,7 @@ pub struct Worker {
 
 /// What a thread needs to ask pages' owners.
 pub struct Owners {
-    pub keeper: Rc<RefCell<Keeper>>,
+    pub page_owner: Rc<RefCell<PageOwner>>,
     /// Connections to the handlers of other nodes, by their number.
     pub channels: Vec<Option<Channel>>,
 }
@@ -198,7 +198,7 @@ impl Worker {
         let Some(owners) = &self.owners else {
             return self.channel.send(context, slot, &Message::Fetch(fetch));
         };
-        let (peer, message) = owners.keeper.borrow_mut().route(fetch);
+        let (peer, message) = owners.page_owner.borrow_mut().route(fetch);
         match peer {
             Peer::Storage => self.channel.send(context, slot, &message),
             Peer::Node(node) => owners.channel(node)?.send(context, slot, &message),

@@ -58,6 +58,7 @@ fn a_page_that_one_of_two_nodes_has_dropped_comes_from_the_other() {
 #[test]
 fn a_refused_transfer_continues_at_the_other_place() {
     // The two places take turns, so one of two readers begins at the node that has dropped it.
+    let mut refusals = 0;
     for dropped in [0, 1] {
         let mut nodes = Nodes::new(3);
         nodes.read(0, PAGE_READ);
@@ -72,9 +73,11 @@ fn a_refused_transfer_continues_at_the_other_place() {
             assert!(!places.contains(&Some(dropped as u16)), "{places:?}");
             assert!(places.contains(&Some(3)), "{places:?}");
         }
+        refusals += refused;
         nodes.drop_page(2);
         assert_eq!(nodes.source(2), PageSource::Memory);
     }
+    assert_eq!(refusals, 1);
 }
 
 #[test]

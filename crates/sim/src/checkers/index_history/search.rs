@@ -8,8 +8,8 @@
 //! are kept in which it is taken, after whichever pending calls are needed to get there (Wing and
 //! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
-//! These rules keep configurations few. Values that no call requires cannot be told apart, so one
-//! of them stands for all. Of pending calls that need never be taken and are alike but for their
+//! These rules keep configurations few. Values that no call requires make no difference, so one
+//! value is used for all. Of pending calls that need never be taken and are alike but for their
 //! ends, the one that ends first is taken first: one that ends later can be taken in its place. A
 //! call that only observes is taken as soon as possible, which excludes nothing later. And a
 //! configuration is dropped if another one with the same state has taken the same changes, no fewer
@@ -27,6 +27,9 @@ const PENDING_MAX: usize = 128;
 /// Maximum configurations at a time. Correct histories have some dozens; one in a hundred thousand,
 /// of many calls on one key that crashes left open, has had a million.
 const CONFIGURATIONS_MAX: usize = 1 << 21;
+
+/// The same when the states of a failure are searched for again, with all values as they are.
+const CONFIGURATIONS_REPORTED: usize = 1 << 10;
 
 /// The state required to take a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -55,7 +58,8 @@ pub(super) struct Call {
 /// Why calls cannot be put in a sequence, or why this is not decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Failure {
-    /// This call cannot have been taken: the state was one of these whenever it was possible.
+    /// This call cannot have been taken: the state was one of these whenever it was possible. If
+    /// the search was hard, one value is listed for all that no call requires.
     Impossible { call: usize, states: Vec<State> },
     /// Too many calls or configurations at a time.
     TooHard { call: usize },
@@ -73,6 +77,8 @@ type Class = Vec<u128>;
 
 struct Search<'a> {
     calls: &'a [Call],
+    /// Maximum configurations.
+    limit: usize,
     /// The pending call in each slot.
     pending: Vec<Option<usize>>,
     configurations: Vec<Configuration>,
@@ -91,7 +97,20 @@ impl Needs {
 
 /// Searches for a sequence of all calls, starting from the state `first`.
 pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
-    let (first, calls) = &merged(first, calls);
+    let (one, alike) = merged(first, calls);
+    match decide(one, &alike, CONFIGURATIONS_MAX) {
+        Err(failure @ Failure::Impossible { .. }) => {
+            match decide(first, calls, CONFIGURATIONS_REPORTED) {
+                Err(detailed @ Failure::Impossible { .. }) => Err(detailed),
+                _ => Err(failure),
+            }
+        }
+        decided => decided,
+    }
+}
+
+/// The same without a change of the values, with so many configurations at most.
+fn decide(first: State, calls: &[Call], limit: usize) -> Result<(), Failure> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
     for (at, call) in calls.iter().enumerate() {
         events.push((call.begun, false, at));
@@ -100,9 +119,10 @@ pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
     events.sort_unstable();
     let mut search = Search {
         calls,
+        limit,
         pending: Vec::new(),
         configurations: vec![Configuration {
-            state: *first,
+            state: first,
             taken: 0,
         }],
     };
@@ -183,7 +203,7 @@ impl Search<'_> {
                     left.enter(next);
                 }
             }
-            if left.count + after.count > CONFIGURATIONS_MAX {
+            if left.count + after.count > self.limit {
                 return Err(Failure::TooHard { call });
             }
         }

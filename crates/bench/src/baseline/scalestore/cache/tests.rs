@@ -116,13 +116,21 @@ fn frames_are_freed_before_they_run_out() {
     bring(&mut cache, 5);
     let (looks, dropped) = cache.evict();
     assert!(looks == 2 && dropped[0].0 == 3);
-    // A frame that is being sent stays.
-    bring(&mut cache, 6);
+    // A frame that is being sent stays, and is dropped in its turn after that.
     let Presence::Here(at) = cache.presence(4) else {
         panic!("page 4 is there");
     };
+    let mut pages = 10..;
+    let mut renew = |cache: &mut Cache| {
+        for page in pages.by_ref().take(12) {
+            cache.evict();
+            bring(cache, page);
+        }
+    };
     cache.pin(at);
-    (0..8).for_each(|_| _ = cache.evict());
+    renew(&mut cache);
     assert_eq!(cache.presence(4), Presence::Here(at));
     cache.unpin(at);
+    renew(&mut cache);
+    assert_eq!(cache.presence(4), Presence::Absent);
 }

@@ -1,7 +1,7 @@
 //! Reads of many pages, several at a time.
 
+use super::PageWorker;
 use super::fixing::Fixing;
-use super::{Lent, PageWorker};
 use crate::services::call::Call;
 use crate::services::pages::{PageError, ReadGuard};
 use core::fmt;
@@ -17,7 +17,7 @@ type Begin = Box<dyn FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send
 
 /// Pages that are read one after the other, with the next ones on their way ([`PageWorker::scan`]).
 pub struct Scan<I: Iterator> {
-    lent: Arc<Lent>,
+    worker: PageWorker,
     pages: Fuse<I>,
     ahead: usize,
     /// The next pages, in their order.
@@ -73,7 +73,7 @@ impl PageWorker {
         ahead: usize,
     ) -> Scan<I::IntoIter> {
         Scan {
-            lent: Arc::clone(&self.0),
+            worker: PageWorker(Arc::clone(&self.0)),
             pages: pages.into_iter().fuse(),
             ahead,
             window: VecDeque::new(),
@@ -106,18 +106,18 @@ impl<I: Iterator<Item = PageId>> Iterator for Scan<I> {
     type Item = Result<ReadGuard, PageError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let worker = PageWorker(Arc::clone(&self.lent));
         while self.window.len() <= self.ahead
             && let Some(page) = self.pages.next()
         {
-            self.window.push_back(worker.begin(page));
+            self.window.push_back(self.worker.begin(page));
         }
         Some(match self.window.pop_front()? {
             Part::Ended(result) => result,
             Part::Fixing(mut fixing) => {
-                let (access, limit) = (self.lent.access(), self.lent.time_limit());
+                let lent = &self.worker.0;
+                let (access, limit) = (lent.access(), lent.time_limit());
                 let guard = Call::new(access, limit, move |_| fixing.ask()).wait();
-                guard.map(|guard| ReadGuard::new(guard, &self.lent))
+                guard.map(|guard| ReadGuard::new(guard, lent))
             }
         })
     }
