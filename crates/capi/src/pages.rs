@@ -183,6 +183,7 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
                 name: path.unwrap_or("memory").to_owned(),
                 node,
                 backend: backend(path, options.pages, rack.config().switch.page_size)?,
+                page_size: None,
             };
             PageService::with_stores(&rack, &wanted, vec![store])
         }
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn rackweave_pages_size(
 ) -> Status {
     call(|| {
         let pages = handle::shared::<Pages>(pages)?;
-        let bytes = pages.rack.config().switch.page_size;
+        let bytes = pages.service.stores().first().map_or(0, |it| it.page_size);
         // SAFETY: as the caller promises.
         unsafe {
             tell(pages_max, "pages_max", pages.capacity())?;

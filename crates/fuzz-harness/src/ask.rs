@@ -85,7 +85,7 @@ fn config(has_pages: bool) -> PipelineConfig {
             slots: 4,
             stores: 1,
             nodes: rack::NODES as u16,
-            page_size: PAGE_SIZE,
+            frame_size: PAGE_SIZE,
             promote_at: 0,
         },
         sequencer: SequencerConfig {
@@ -283,10 +283,11 @@ fn pages(id: SequencerId, client: (NodeId, Qpn)) -> Vec<Request> {
         target: NodeId(TARGET as u16),
         nsid: 1,
         block_size: 512,
+        page_size: PAGE_SIZE,
         pages: 8,
     };
     let spec = PageSpec {
-        page_size: PAGE_SIZE,
+        frame_size: PAGE_SIZE,
         nodes: vec![node(0), node(1)],
         stores: vec![store],
         fallback: None,

@@ -77,7 +77,7 @@ fn config() -> PipelineConfig {
             slots: 2 * SLOTS,
             stores: 1,
             nodes: NODES as u16,
-            page_size: PAGE_SIZE,
+            frame_size: PAGE_SIZE,
             promote_at: 0,
         },
         sequencer: SequencerConfig {
@@ -107,12 +107,13 @@ impl Fuzzed {
             slots: SLOTS,
         };
         let spec = PageSpec {
-            page_size: PAGE_SIZE,
+            frame_size: PAGE_SIZE,
             nodes: vec![node(ATTACKER), node(USER)],
             stores: vec![PageStoreSpec {
                 target: NodeId(TARGET as u16),
                 nsid: 1,
                 block_size: 512,
+                page_size: PAGE_SIZE,
                 pages: PAGES,
             }],
             fallback: None,

@@ -207,7 +207,7 @@ fn pages_config(config: &RackConfig) -> PagesConfig {
         slots: switch.page_slots,
         stores: switch.page_stores,
         nodes: config.node.len() as u16,
-        page_size: switch.page_size,
+        frame_size: switch.page_size,
         promote_at: switch.page_promote_at,
     }
 }

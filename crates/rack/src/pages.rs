@@ -17,7 +17,7 @@ use crate::config::choices;
 pub struct PageEnds {
     /// The buffer frames, stored consecutively.
     pub frames: Block,
-    /// The number of frames.
+    /// The number of frames, each of the smallest page size.
     pub count: u32,
     /// The channels, by worker.
     pub channels: Vec<ChannelParts>,
@@ -28,12 +28,17 @@ pub struct PageEnds {
 pub struct TargetOptions {
     /// Commands executed at a time: each has a transfer buffer of a page.
     pub commands: u32,
+    /// Bytes of the largest page; `None`: of the largest in the rack's configuration.
+    pub page_size: Option<u32>,
 }
 
 impl Default for TargetOptions {
     /// 128 commands, as in the paper's experiments (Seamless, section 3).
     fn default() -> Self {
-        Self { commands: 128 }
+        Self {
+            commands: 128,
+            page_size: None,
+        }
     }
 }
 
@@ -49,7 +54,7 @@ impl TargetOptions {
             queues_max: slots.saturating_add(draining).saturating_add(2 * stores),
             queue_entries: 2,
             in_capsule_max: 1024,
-            transfer_max: config.switch.page_size.max(4096),
+            transfer_max: self.page_size.unwrap_or(config.page_size_max()).max(4096),
             buffers: self.commands,
             ..TargetConfig::default()
         }
@@ -74,7 +79,7 @@ pub(crate) fn ends(
             control: block(channel.control.rkey)?,
             control_address: channel.control.address,
             control_lkey: channel.control.lkey,
-            frames: pool.frames,
+            frames: pool.layout.frames,
             fallback: fallback
                 .map(|fallback| FallbackParts {
                     qpn: fallback.qpn,
@@ -90,7 +95,7 @@ pub(crate) fn ends(
     });
     Some(PageEnds {
         frames: block(pool.region.rkey)?,
-        count: pool.frames,
+        count: pool.layout.frames,
         channels: channels.collect::<Option<_>>()?,
     })
 }
@@ -105,7 +110,7 @@ pub(crate) fn spec(
     fallback: Option<NodeId>,
 ) -> PageSpec {
     let mut spec = PageSpec {
-        page_size: config.switch.page_size,
+        frame_size: config.switch.page_size,
         nodes,
         stores,
         fallback,

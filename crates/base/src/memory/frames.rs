@@ -1,4 +1,7 @@
-//! Buffer frames: equal-size pieces of a block that a NIC reads and writes, each with a latch.
+//! Buffer frames: pieces of a block that a NIC reads and writes, each with a latch.
+//!
+//! Frames begin at equal distances and usually have that size. A larger one
+//! ([`Frames::with_sizes`]) covers those after it, which are not used then.
 //!
 //! A latch only separates the threads that use these frames: a NIC reads and writes a frame for
 //! every peer that has the key of its region, and other owners of the block do not see latches.
@@ -54,7 +57,11 @@ struct Shared {
 /// A separate cache line, because adjacent frames are latched by different threads.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Latch(AtomicU64);
+struct Latch {
+    word: AtomicU64,
+    /// Bytes of the frame.
+    size: usize,
+}
 
 /// A frame's latch word at the start of an optimistic read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,16 +80,37 @@ impl Frames {
     /// The first `count` frames of `frame_size` bytes in `block`, each with a head of `head` bytes.
     /// Returns `None` if they are not all in the block, or the sizes are not multiples of eight.
     pub fn new(block: Block, frame_size: usize, count: u32, head: usize) -> Option<Self> {
-        let fits = frame_size.checked_mul(count as usize)? <= block.len();
-        if !fits || head > frame_size || !frame_size.is_multiple_of(8) || !head.is_multiple_of(8) {
+        Self::with_sizes(block, frame_size, count, head, |_| frame_size)
+    }
+
+    /// The same for frames that begin every `frame_size` bytes and have the size of `size_of`. A
+    /// larger one covers those after it, which may not be latched.
+    pub fn with_sizes(
+        block: Block,
+        frame_size: usize,
+        count: u32,
+        head: usize,
+        size_of: impl Fn(u32) -> usize,
+    ) -> Option<Self> {
+        let all = frame_size.checked_mul(count as usize)?;
+        let are_words = frame_size.is_multiple_of(8) && head.is_multiple_of(8);
+        if all > block.len() || head > frame_size || !are_words {
             return None;
         }
-        let latch = |_| Latch(AtomicU64::new(RETIRED));
+        let latches = (0..count).map(|frame| {
+            let (size, before) = (size_of(frame), frame as usize * frame_size);
+            (frame_size..=all - before)
+                .contains(&size)
+                .then_some(Latch {
+                    word: AtomicU64::new(RETIRED),
+                    size,
+                })
+        });
         Some(Self(Arc::new(Arc::new(Shared {
+            latches: latches.collect::<Option<_>>()?,
             block,
             frame_size,
             head,
-            latches: (0..count).map(latch).collect(),
         }))))
     }
 
@@ -95,11 +123,6 @@ impl Frames {
     /// The number of frames.
     pub fn count(&self) -> u32 {
         self.0.latches.len() as u32
-    }
-
-    /// Bytes of each frame, including the head.
-    pub fn frame_size(&self) -> usize {
-        self.0.frame_size
     }
 
     /// The block.
@@ -208,8 +231,7 @@ impl Frames {
     /// false if the frame does not contain them.
     #[must_use]
     pub fn peek(&self, frame: u32, at: usize, target: &mut [u8]) -> bool {
-        let start = self.0.start(frame) + self.0.head;
-        let room = self.0.frame_size - self.0.head;
+        let (start, room) = self.0.range(frame);
         if at.checked_add(target.len()).is_none_or(|end| end > room) {
             return false;
         }
@@ -237,7 +259,7 @@ impl Frames {
 impl Shared {
     #[inline]
     fn latch(&self, frame: u32) -> &AtomicU64 {
-        &self.latches[frame as usize].0
+        &self.latches[frame as usize].word
     }
 
     fn start(&self, frame: u32) -> usize {
@@ -248,7 +270,8 @@ impl Shared {
     /// The offset in the block of the bytes after the head, and their number.
     #[inline]
     fn range(&self, frame: u32) -> (usize, usize) {
-        (self.start(frame) + self.head, self.frame_size - self.head)
+        let size = self.latches[frame as usize].size;
+        (self.start(frame) + self.head, size - self.head)
     }
 }
 

@@ -174,6 +174,7 @@ impl PagesOptions {
             name: "ycsb".into(),
             node: nodes.storage,
             backend,
+            page_size: None,
         };
         Ok(PageService::with_stores(rack, &wanted, vec![store])?)
     }

@@ -30,7 +30,12 @@ use std::rc::Rc;
 pub(super) const IDENTITY: u64 = 0x5eed;
 
 /// The size of the target.
-const TARGET: TargetOptions = TargetOptions { commands: 8 };
+fn target(plan: &PagesPlan) -> TargetOptions {
+    TargetOptions {
+        commands: 8,
+        page_size: plan.page_sizes().max(),
+    }
+}
 
 /// Distance between a node's numbers before and after a crash.
 const LIVES: u16 = 100;
@@ -81,17 +86,19 @@ impl<'a> Harness<'a> {
             targets: Cell::new(0),
         };
         let stores = drives.namespaces(plan, &shared)?.into_iter();
-        let stores = stores.map(|backend| StoreMedium {
+        let stores = stores.zip(plan.page_sizes());
+        let stores = stores.map(|(backend, page_size)| StoreMedium {
             name: "chaos".into(),
             node: plan.store.target,
             backend,
+            page_size: Some(page_size),
         });
         let options = PageOptions {
             nodes: plan.nodes.iter().chain(&plan.rogue).copied().collect(),
             indexed: Some(plan.indexed()),
             fallback: plan.server,
             standbys: plan.standby.into_iter().collect(),
-            target: TARGET,
+            target: target(plan),
             prepare: Prepare::Leave,
             lease_after: plan.lease_after,
             ..PageOptions::default()
@@ -129,7 +136,9 @@ impl<'a> Harness<'a> {
         }
         let target = self.plan.store.target;
         let namespaces = self.drives.namespaces(self.plan, &self.shared)?;
-        let added = self.rack.add_target(target, TARGET, namespaces);
+        let added = self
+            .rack
+            .add_target(target, self::target(self.plan), namespaces);
         added.map_err(|error| format!("no target: {error}"))?;
         let connected = self.rack.reconnect_target(target);
         connected.map_err(|error| format!("the target did not come back: {error}"))
@@ -363,7 +372,7 @@ impl<'a> Harness<'a> {
 
     /// The first block of a page's home, and its number of blocks.
     fn home(&self, page: u64) -> (u64, u64) {
-        let blocks = u64::from(self.plan.config.switch.page_size / self.plan.store.block_size);
+        let blocks = u64::from(self.plan.store.page_size / self.plan.store.block_size);
         (page * blocks, blocks)
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
     let plan = PagesPlan::new(seed);
     let mut report = SeedReport::of(seed, &plan);
     let shared = Rc::new(shared(&plan));
-    let medium = medium(&plan, plan.store.pages);
+    let medium = medium(&plan, (plan.store.page_size, plan.store.pages));
     let mut was_cut = false;
     match Harness::new(&plan, 0, medium.clone(), shared.clone(), &mut report) {
         Ok(harness) => was_cut = harness.play(),
@@ -99,9 +99,9 @@ pub(super) fn run(seed: u64) -> SeedReport {
 }
 
 /// The medium that the target has for a store.
-fn medium(plan: &PagesPlan, pages: u64) -> MemoryBackend {
+fn medium(plan: &PagesPlan, (page_size, pages): (u32, u64)) -> MemoryBackend {
     let size = plan.store.block_size;
-    let blocks = pages * u64::from(plan.config.switch.page_size / size);
+    let blocks = pages * u64::from(page_size / size);
     let area = match plan.double_writes() {
         true => harness::area_blocks(plan),
         false => 0,
@@ -110,7 +110,8 @@ fn medium(plan: &PagesPlan, pages: u64) -> MemoryBackend {
 }
 
 fn shared(plan: &PagesPlan) -> Shared {
-    let store = |second: StorePlan| Store::new(second, medium(plan, second.pages));
+    let store =
+        |second: StorePlan| Store::new(second, medium(plan, (second.page_size, second.pages)));
     let shared = Shared {
         seed: plan.seed,
         habits: plan.habits,

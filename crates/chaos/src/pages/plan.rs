@@ -146,13 +146,13 @@ impl PagesPlan {
         // The second store draws from a generator of its own, so that a seed without it keeps its
         // run.
         let mut own = Rng::new(seed).fork("allocators");
-        let second = StorePlan::draw(&mut own, page_size);
-        if second.is_some() {
-            StorePlan::enlarge(&mut nodes);
+        let second = StorePlan::draw(&mut own, page_size).map(|it| mixed(seed, it));
+        if let Some(second) = second {
+            second.enlarge(&mut nodes, page_size);
         }
         let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
         let switch = &mut config.switch;
-        switch.page_size = page_size;
+        switch.page_size = second.map_or(page_size, |it| it.page_size.min(page_size));
         size_directory(switch, &mut rng, &asking, indexing, pages);
         let (checksums, evict_batch) = (rng.chance(0.7), rng.between(1, 4) as u32);
         let mut disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
@@ -175,6 +175,7 @@ impl PagesPlan {
                 target: storage,
                 nsid: 1,
                 block_size: BLOCK,
+                page_size,
                 pages,
             },
             second,
@@ -193,6 +194,12 @@ impl PagesPlan {
             nodes,
             disturbances,
         }
+    }
+
+    /// Bytes of each store's pages.
+    pub fn page_sizes(&self) -> impl Iterator<Item = u32> {
+        let second = self.second.map(|second| second.page_size);
+        [self.store.page_size].into_iter().chain(second)
     }
 
     /// Whether the power fails.
@@ -256,6 +263,17 @@ impl PagesPlan {
 fn lease_after(seed: u64) -> Option<u8> {
     let mut rng = Rng::new(seed).fork("leases");
     *rng.pick(&[None, None, Some(0), Some(0), Some(1), Some(4)])
+}
+
+/// The second store with pages of a size that the first has not, in some seeds.
+fn mixed(seed: u64, second: StorePlan) -> StorePlan {
+    let mut rng = Rng::new(seed).fork("page sizes");
+    let size = second.page_size;
+    let other = *rng.pick(&[size, size, size << 1, size << 2, (size >> 1).max(BLOCK)]);
+    match other == size {
+        true => second,
+        false => second.with_page_size(other),
+    }
 }
 
 fn nodes(rng: &mut Rng, page_size: u32, pages: u64) -> Vec<PageNode> {
@@ -328,7 +346,7 @@ impl fmt::Display for PagesPlan {
             node.workers,
             node.slots,
             node.frames,
-            self.config.switch.page_size,
+            self.store.page_size,
             self.store.pages,
             self.indexing,
             self.config.switch.page_entries,

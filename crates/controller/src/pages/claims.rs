@@ -52,25 +52,23 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Adds the claims and the open questions of a node. `None` if it does not reply.
-    fn ask(&mut self, site: &mut dyn Site, page_size: u32, pool: &PagePool) -> Option<()> {
-        let (node, rkey, frames) = (pool.node, pool.region.rkey, pool.frames);
+    fn ask(&mut self, site: &mut dyn Site, pool: &PagePool) -> Option<()> {
+        let (node, rkey, layout) = (pool.node, pool.region.rkey, pool.layout);
         let words = |frame| {
-            let doubt = control::doubt_at(page_size, frames, frame);
+            let doubt = layout.doubt_at(frame);
             let version = doubt + control::DOUBT_VERSION_AT;
-            let state = control::state_at(page_size, frames, frame);
-            let page = u64::from(frame) * u64::from(page_size);
+            let (state, page) = (layout.state_at(frame), layout.frame_at(frame));
             [version, doubt, state, page, page + 8]
         };
-        let offsets: Vec<u64> = (0..frames).flat_map(words).collect();
+        let offsets: Vec<u64> = (0..layout.frames).flat_map(words).collect();
         let found = site.load_words(node, rkey, &offsets)?;
         let (found, _) = found.as_chunks::<WORDS>();
         for (frame, words) in (0..).zip(found) {
             let [doubted, in_doubt, state, tag, version] = words.map(u64::from_le_bytes);
             let in_doubt = PageId::from_tag(in_doubt).filter(|_| doubted != 0);
             if let Some(page) = in_doubt {
-                let doubt = control::doubt_at(page_size, frames, frame);
                 let doubts = self.doubts.entry(page).or_default();
-                doubts.push((node, rkey, doubt));
+                doubts.push((node, rkey, layout.doubt_at(frame)));
             }
             let mut state = FrameState(state);
             let Some(page) = PageId::from_tag(tag).filter(|_| state != FrameState::NOTHING) else {
@@ -99,7 +97,6 @@ impl Controller {
     /// Collects the claims of all nodes about their buffer frames.
     pub(super) fn survey(&self, site: &mut dyn Site, is_partial: bool) -> Survey {
         let registry = self.pages.as_ref().expect("as the caller knows");
-        let page_size = registry.spec.page_size;
         let mut survey = Survey {
             is_partial,
             version: registry.restarts * VERSIONS,
@@ -107,18 +104,13 @@ impl Controller {
         };
         for node in registry.nodes.iter().flatten() {
             let pool = &node.pool;
-            let at = control::survey_at(page_size, pool.frames);
-            site.store_word(
-                pool.node,
-                pool.region.rkey,
-                at,
-                registry.restarts.to_le_bytes(),
-            );
+            let (at, word) = (pool.layout.survey_at(), registry.restarts.to_le_bytes());
+            site.store_word(pool.node, pool.region.rkey, at, word);
         }
         fence(Ordering::SeqCst);
         for node in registry.nodes.iter().flatten() {
             // A node may die after it was found alive.
-            survey.is_partial |= survey.ask(site, page_size, &node.pool).is_none();
+            survey.is_partial |= survey.ask(site, &node.pool).is_none();
         }
         survey
     }
@@ -231,7 +223,7 @@ impl Controller {
     fn home_of(&self, site: &mut dyn Site, page: PageId) -> Home {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let store = registry.spec.stores[usize::from(page.store())];
-        let blocks = u64::from(registry.spec.page_size / store.block_size);
+        let blocks = u64::from(store.page_size / store.block_size);
         let first = page.index() * blocks;
         let mut peek =
             |block: u64| nvme::peek(site, store.target, (store.nsid, block), store.block_size);
@@ -249,7 +241,6 @@ impl Controller {
     /// Requests a node to find out whether it has the newest version.
     fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim, version: u64) {
         let registry = self.pages.as_ref().expect("as the caller knows");
-        let page_size = registry.spec.page_size;
         let pool = registry
             .index(claim.node)
             .and_then(|index| registry.nodes[index].as_ref())
@@ -262,7 +253,7 @@ impl Controller {
                 version,
             };
             let [first, second, third] = doubt.words();
-            let at = control::doubt_at(page_size, pool.frames, claim.frame);
+            let at = pool.layout.doubt_at(claim.frame);
             let mut store = |at, word: u64| {
                 site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
             };

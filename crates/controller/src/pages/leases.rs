@@ -5,7 +5,7 @@ use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_wire::fabric::page::PageId;
-use rackweave_wire::fabric::page::control::{HOLD, lease_word_at, lease_words, leases_at};
+use rackweave_wire::fabric::page::control::HOLD;
 
 impl Controller {
     /// Has the directory give leases, if the specification says so.
@@ -38,7 +38,6 @@ impl Controller {
         let Some(registry) = &self.pages else {
             return true;
         };
-        let page_size = registry.spec.page_size;
         (0..u32::BITS as u16)
             .filter(|node| leases >> node & 1 == 1)
             .all(|node| {
@@ -47,8 +46,7 @@ impl Controller {
                     // It is dead, and latches are held back.
                     return true;
                 };
-                let (frames, rkey) = (made.pool.frames, made.pool.region.rkey);
-                let at = leases_at(page_size, frames) + lease_word_at(page, lease_words(frames));
+                let (at, rkey) = (made.pool.layout.lease_at(page), made.pool.region.rkey);
                 site.store_word(NodeId(node), rkey, at, [0; 8]);
                 site.load_word(NodeId(node), rkey, at).is_some()
             })

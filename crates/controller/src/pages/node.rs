@@ -24,20 +24,21 @@ impl Controller {
         index: usize,
     ) -> Result<(), PageSetUpError> {
         let registry = self.pages.as_ref().expect("pages are set up");
-        let (member, page_size) = (registry.spec.nodes[index], registry.spec.page_size);
+        let member = registry.spec.nodes[index];
+        let layout = registry.spec.layout(member.frames);
         let (stores, epoch) = (registry.spec.stores.len() as u16, registry.epoch);
         let generation = control::generation(registry.restarts, 1);
         let (pd, _) = self.home(site, member.node)?;
         let remote = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let bytes = control::pool_bytes(page_size, member.frames);
-        let region = make(site, member.node, pd, bytes, remote, RegionPurpose::Pages)?;
-        let at = control::epoch_at(page_size, member.frames);
+        let (bytes, purpose) = (layout.bytes(), RegionPurpose::Pages);
+        let region = make(site, member.node, pd, bytes, remote, purpose)?;
+        let at = layout.epoch_at();
         site.store_word(member.node, region.rkey, at, epoch.to_le_bytes());
         let mut registry = NodeRegistry {
             pool: PagePool {
                 node: member.node,
                 region,
-                frames: member.frames,
+                layout,
             },
             sources: Vec::new(),
             requests: Vec::new(),
@@ -114,8 +115,7 @@ impl Controller {
         let entry = NodeEntry {
             address: registry.pool.region.address,
             rkey: registry.pool.region.rkey,
-            // Including the spare one.
-            frames: registry.pool.frames + 1,
+            layout: registry.pool.layout,
             first_source,
             stores,
         };
@@ -293,9 +293,8 @@ impl Controller {
     /// The lane after the last one writes the node's lease words.
     pub(super) fn wanted_source(&mut self, bit: u8, pool: &PagePool) -> Wanted {
         if bit == SOURCES {
-            let page_size = self.pages.as_ref().map_or(0, |it| it.spec.page_size);
             let kind = LaneKind::Word {
-                address: pool.region.address + control::leases_at(page_size, pool.frames),
+                address: pool.region.address + pool.layout.leases_at(),
                 rkey: pool.region.rkey,
             };
             return self.wanted(kind, Access::REMOTE_WRITE);

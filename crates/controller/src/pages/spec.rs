@@ -6,6 +6,7 @@ use rackweave_base::{NodeId, Psn, Qpn};
 use rackweave_switch::table::TableError;
 use rackweave_target::TargetError;
 use rackweave_verbs::{CqId, Mtu};
+use rackweave_wire::fabric::page::control::PoolLayout;
 use rackweave_wire::fabric::page::{self, request};
 use rackweave_wire::nvme::Status;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct PageNode {
     /// The node.
     pub node: NodeId,
-    /// Number of its buffer frames.
+    /// Number of its buffer frames, each of the rack's smallest page size.
     pub frames: u32,
     /// Number of its workers: each has a channel.
     pub workers: u16,
@@ -32,6 +33,8 @@ pub struct PageStoreSpec {
     pub nsid: u32,
     /// Bytes of a logical block.
     pub block_size: u32,
+    /// Bytes of a page.
+    pub page_size: u32,
     /// Number of pages.
     pub pages: u64,
 }
@@ -39,8 +42,8 @@ pub struct PageStoreSpec {
 /// The specification of a page directory with its nodes and stores.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageSpec {
-    /// Bytes of a page.
-    pub page_size: u32,
+    /// Bytes of the smallest page, and of a buffer frame.
+    pub frame_size: u32,
     /// Nodes with buffer frames.
     pub nodes: Vec<PageNode>,
     /// Stores, by their numbers in page ids.
@@ -68,8 +71,8 @@ pub struct PagePool {
     pub node: NodeId,
     /// Their region.
     pub region: RegionName,
-    /// Number of frames.
-    pub frames: u32,
+    /// Where its frames and words are in the region.
+    pub layout: PoolLayout,
 }
 
 /// The entries of a store in a server's memory, with a channel's access to them.
@@ -133,8 +136,11 @@ pub enum PageSetUpError {
     /// The page size is invalid.
     #[error("a page of {0} bytes; page sizes are powers of two from 4096 to 1048576")]
     PageSize(u32),
-    /// The switch was set up for pages of another size.
-    #[error("pages of {asked} bytes; the switch was set up for {has} (switch.page_size)")]
+    /// The switch was set up for larger pages, or nodes have buffer frames of another size.
+    #[error(
+        "pages of {asked} bytes; the switch was set up for {has} or more (switch.page_size is the \
+         rack's smallest page size)"
+    )]
     OtherPageSize {
         /// The requested size.
         asked: u32,
@@ -195,6 +201,15 @@ pub enum PageSetUpError {
 }
 
 impl PageSpec {
+    /// The region of so many buffer frames.
+    pub fn layout(&self, frames: u32) -> PoolLayout {
+        let largest = self.stores.iter().map(|store| store.page_size).max();
+        PoolLayout {
+            spare: largest.unwrap_or(self.frame_size),
+            ..PoolLayout::new(self.frame_size, frames)
+        }
+    }
+
     /// Number of pages of all stores.
     pub fn pages(&self) -> u64 {
         self.stores.iter().map(|store| store.pages).sum()
@@ -217,8 +232,11 @@ impl PageSpec {
         &self,
         has: &rackweave_programs::pages::PagesConfig,
     ) -> Result<(), PageSetUpError> {
-        if !page::is_page_size(self.page_size) {
-            return Err(PageSetUpError::PageSize(self.page_size));
+        let sizes = self.stores.iter().map(|store| store.page_size);
+        for size in sizes.chain([self.frame_size]) {
+            if !page::is_page_size(size) {
+                return Err(PageSetUpError::PageSize(size));
+            }
         }
         let node_last = self
             .nodes
@@ -264,10 +282,12 @@ impl PageSpec {
                 });
             }
         }
-        if self.page_size != has.page_size {
+        let smallest = self.stores.iter().map(|store| store.page_size).min();
+        let fits = smallest.is_none_or(|size| size >= self.frame_size);
+        if self.frame_size != has.frame_size || !fits {
             return Err(PageSetUpError::OtherPageSize {
-                asked: self.page_size,
-                has: has.page_size,
+                asked: smallest.unwrap_or(self.frame_size).min(self.frame_size),
+                has: has.frame_size,
             });
         }
         if self.fallback.is_none() && self.indexed < self.pages() {
@@ -302,7 +322,7 @@ impl PageSpec {
         }
         for store in &self.stores {
             let size = store.block_size;
-            if !size.is_power_of_two() || size > self.page_size {
+            if !size.is_power_of_two() || size > store.page_size {
                 let range = "a power of two up to the page size";
                 return Err(out("bytes of a block", size.into(), range));
             }

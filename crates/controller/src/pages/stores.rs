@@ -45,7 +45,8 @@ impl Controller {
         let spec = registry.spec.stores[usize::from(store)];
         let entry = StoreEntry {
             pages: spec.pages,
-            blocks_per_page: registry.spec.page_size / spec.block_size,
+            page_size: spec.page_size,
+            blocks_per_page: spec.page_size / spec.block_size,
             nsid: spec.nsid,
             first_queue: registry.queue_lanes[usize::from(store)],
             connected,

@@ -7,9 +7,9 @@ use rackweave_base::Duration;
 pub struct PoolConfig {
     /// The node's number in the directory.
     pub node: u16,
-    /// Bytes of a page and of a buffer frame.
+    /// Bytes of a page and of a buffer frame; of the smallest page, if there are several sizes.
     pub page_size: u32,
-    /// Number of buffer frames.
+    /// Number of buffer frames of that size.
     pub frames: u32,
     /// The identity of the pages' store; zero if it is not known yet
     /// ([`super::Pool::set_identity`]).

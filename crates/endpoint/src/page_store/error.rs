@@ -8,9 +8,14 @@ pub enum PoolError {
     /// The page size is not supported.
     #[error("pages of {0} bytes; a power of two from {PAGE_SIZE_MIN} to {PAGE_SIZE_MAX} is needed")]
     PageSize(u32),
-    /// Too few or too many buffer frames.
-    #[error("a pool of {0} buffer frames; 4 to 2^24 are possible")]
-    Frames(u32),
+    /// Too few or too many buffer frames of a size.
+    #[error("a pool of {frames} buffer frames of {page_size} bytes; 4 to 2^24 are possible")]
+    Frames {
+        /// Number of buffer frames.
+        frames: u32,
+        /// Bytes of a page.
+        page_size: u32,
+    },
     /// The block is too small.
     #[error("the pool needs {needs} bytes, its block has {has}")]
     TooSmall {

@@ -2,6 +2,7 @@
 
 use rackweave_base::{Psn, Rkey};
 use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::page::control::PoolLayout;
 use serde::{Deserialize, Serialize};
 
 /// The sizes of the page directory.
@@ -17,11 +18,26 @@ pub struct PagesConfig {
     pub stores: u8,
     /// Nodes with buffer frames, numbered from zero.
     pub nodes: u16,
-    /// Bytes of a page.
-    pub page_size: u32,
+    /// Bytes of a buffer frame: of the smallest page.
+    pub frame_size: u32,
     /// Requests for a page that is not indexed after which it is reported to the controller as hot,
     /// rounded up to a power of two; zero: never.
     pub promote_at: u32,
+}
+
+impl NodeEntry {
+    /// The address of a buffer frame.
+    #[inline]
+    pub const fn frame(&self, frame: u32) -> u64 {
+        self.address + self.layout.frame_at(frame)
+    }
+
+    /// Whether a page of this many bytes that begins at a buffer frame is within them, or in the
+    /// spare one.
+    #[inline]
+    pub const fn has(&self, frame: u32, page_size: u32) -> bool {
+        self.layout.frame_at(frame) + page_size as u64 <= self.layout.state_at(0)
+    }
 }
 
 impl PagesConfig {
@@ -32,7 +48,7 @@ impl PagesConfig {
         slots: 0,
         stores: 0,
         nodes: 0,
-        page_size: 0,
+        frame_size: 0,
         promote_at: 0,
     };
 }
@@ -44,8 +60,8 @@ pub struct NodeEntry {
     pub address: u64,
     /// The key of their region.
     pub rkey: Rkey,
-    /// Number of frames.
-    pub frames: u32,
+    /// Where its frames and words are.
+    pub layout: PoolLayout,
     /// The first of its [`super::SOURCES`] source lanes; the lane for its lease words follows them.
     pub first_source: LaneId,
     /// The stores that are open to it.
@@ -110,6 +126,8 @@ pub struct SlotEntry {
 pub struct StoreEntry {
     /// Pages.
     pub pages: u64,
+    /// Bytes of a page: a multiple of a buffer frame's.
+    pub page_size: u32,
     /// Logical blocks of a page.
     pub blocks_per_page: u32,
     /// The namespace.

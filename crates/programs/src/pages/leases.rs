@@ -129,7 +129,7 @@ impl Pages {
             let end = End::new(Outcome::Done, PageSource::Memory);
             pass.mirror(PageTask::Complete { slot, end });
         }
-        let words = lease_words(at.frames.saturating_sub(1));
+        let words = lease_words(at.layout.frames);
         pass.recirculate(EngineTask::WriteWordAt {
             lane: LaneId(at.first_source.0 + u16::from(SOURCES)),
             offset: lease_word_at(page, words),

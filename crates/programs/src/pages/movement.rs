@@ -65,7 +65,9 @@ impl Pages {
             let work = Work::Page(PageTask::Complete { slot, end });
             return (Status::Moving, Some(work));
         };
-        if frame >= source.frames {
+        let stored = self.stores.lookup(usize::from(asked.request.page.store()));
+        let length = stored.map_or(0, |store| store.page_size);
+        if !source.has(frame, length) {
             return (Status::Invalid, None);
         }
         let cell = usize::from(node);
@@ -75,16 +77,14 @@ impl Pages {
         let Some(bit) = taken else {
             return (Status::Busy, None);
         };
-        let size = self.config.page_size;
-        let place = |address: u64, frame: u32| address + u64::from(frame) * u64::from(size);
         let start = Start {
             source: LaneId(source.first_source.0 + u16::from(bit)),
             target: asked.lanes.target,
-            source_address: place(source.address, frame),
+            source_address: source.frame(frame),
             source_rkey: source.rkey,
-            target_address: place(target.address, asked.request.frame),
+            target_address: target.frame(asked.request.frame),
             target_rkey: target.rkey,
-            length: size,
+            length,
             cookie: cargo(asked.slot, asked.psn),
             header: Some(asked.request.page.tag()),
         };

@@ -41,7 +41,7 @@ impl Pages {
             Some(Operation::Evict | Operation::WriteHome) => IoCommand::Write(range),
             _ => IoCommand::Read(range),
         };
-        let data = Sgl::keyed(0, self.config.page_size, Rkey(u32::from(slot)));
+        let data = Sgl::keyed(0, store.page_size, Rkey(u32::from(slot)));
         Some(command.emit(slot, store.nsid).with_data(data).emit())
     }
 
@@ -201,9 +201,10 @@ impl Pages {
     ) {
         let (s, q) = (usize::from(slot), self.queue(slot, store));
         let slots = self.slots.lookup(s);
-        let Some((lanes, node)) = slots.and_then(|lanes| {
+        let Some((lanes, node, size)) = slots.and_then(|lanes| {
             let node = self.nodes.lookup(usize::from(lanes.node))?;
-            Some((lanes, node))
+            let stored = self.stores.lookup(usize::from(store))?;
+            Some((lanes, node, u64::from(stored.page_size)))
         }) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         };
@@ -217,7 +218,6 @@ impl Pages {
         if distance >= REQUESTS_MAX || !active {
             return self.answer_late(pass, engine, (port, lane), (psn, base), &packet);
         }
-        let size = u64::from(self.config.page_size);
         let extension = match headers.extension {
             Extension::Reth(reth) => {
                 let within = reth.address.checked_add(u64::from(reth.length));
@@ -225,7 +225,7 @@ impl Pages {
                     return pass.drop(port, DropReason::Malformed, &packet);
                 }
                 Extension::Reth(Reth {
-                    address: node.address + u64::from(frame) * size + reth.address,
+                    address: node.frame(frame) + reth.address,
                     rkey: node.rkey,
                     length: reth.length,
                 })

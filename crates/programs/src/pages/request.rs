@@ -232,7 +232,8 @@ impl Pages {
         let stored = self.stores.lookup(usize::from(page.store()));
         let exists = stored.is_some_and(|store| page.index() < store.pages);
         let is_member = node.is_some_and(|node| node.stores.has(page.store()));
-        let fits = node.is_some_and(|node| frame < node.frames);
+        let size = stored.map_or(0, |store| store.page_size);
+        let fits = node.is_some_and(|node| node.has(frame, size));
         let makes_sense = match operation {
             Operation::Aim => true,
             Operation::Quiesce => node.is_some(),

@@ -34,7 +34,7 @@ fn ledger(entries: u32, threads: u16) -> Ledger {
             slots: 1024,
             stores: 1,
             nodes: 8,
-            page_size: 64 << 10,
+            frame_size: 64 << 10,
             promote_at: 8,
         },
         sequencer: crate::sequencer::SequencerConfig::NONE,

@@ -222,12 +222,12 @@ fn stores_are_checked() {
         ),
         (
             store("node = 'a'\nbytes = 0"),
-            "rack.toml:10:9: store.bytes is 0: a multiple of switch.page_size is needed, at least \
+            "rack.toml:10:9: store.bytes is 0: a multiple of its page size is needed, at least \
              one page",
         ),
         (
             store("node = 'a'\nbytes = 70000"),
-            "rack.toml:10:9: store.bytes is 70000: a multiple of switch.page_size is needed, at \
+            "rack.toml:10:9: store.bytes is 70000: a multiple of its page size is needed, at \
              least one page",
         ),
         (

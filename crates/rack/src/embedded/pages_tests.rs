@@ -56,6 +56,7 @@ impl Racked {
             name: "memory".into(),
             node: storage,
             backend: Box::new(MemoryBackend::new(BLOCK, blocks)),
+            page_size: None,
         };
         PageService::with_stores(&rack, &options, vec![store]).unwrap();
         let ends = (0..NODES).map(|at| rack.page_ends(NodeId(at as u16)).unwrap());

@@ -22,6 +22,7 @@ use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Context, Step};
 use rackweave_switch::transfer::LaneId;
 use rackweave_target::MemoryBackend;
+use rackweave_wire::fabric::page::control::PoolLayout;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{
     FrameState, LatchWord, PageHeader, PageId, PageSource, control,
@@ -32,6 +33,7 @@ const PAGE: u32 = 16 << 10;
 const PAGES: u64 = 64;
 const BLOCK: u32 = 4096;
 const FRAMES: u32 = 8;
+const LAYOUT: PoolLayout = PoolLayout::new(PAGE, FRAMES);
 
 /// Executes one operation after another and keeps the replies.
 struct Script {
@@ -150,6 +152,7 @@ impl Bench {
             name: "ssd".into(),
             node: NodeId(2),
             backend: ssd(&medium),
+            page_size: None,
         };
         let service = PageService::with_stores(&rack, &options, vec![store]).unwrap();
         (Self { rack, medium }, service)
@@ -216,7 +219,7 @@ impl Bench {
 
     /// The controller's question to a node about a buffer frame.
     fn doubt(&self, node: u16, frame: u32) -> Option<control::Doubt> {
-        let at = control::doubt_at(PAGE, FRAMES, frame);
+        let at = LAYOUT.doubt_at(frame);
         control::Doubt::parse([0, 8, 16, 24].map(|word| self.word(node, at + word)))
     }
 
@@ -226,7 +229,7 @@ impl Bench {
         self.void(node, frame);
         let fetched = self.run(node, &[fetch(index, Mode::Exclusive, frame)]);
         let version = fetched[0].latch.version() + 1;
-        let epoch = self.word(node, control::epoch_at(PAGE, FRAMES));
+        let epoch = self.word(node, LAYOUT.epoch_at());
         let header = PageHeader {
             page: page.tag(),
             version,
@@ -239,7 +242,7 @@ impl Bench {
         let unfixed = self.run(node, &[Op::Unfix { page, frame }]);
         assert_eq!(unfixed[0].latch, LatchWord::open(version));
         let state = FrameState::dirty(version);
-        self.set_word(node, control::state_at(PAGE, FRAMES, frame), state.0);
+        self.set_word(node, LAYOUT.state_at(frame), state.0);
         state
     }
 

@@ -169,7 +169,7 @@ fn switch_now(site: &mut dyn Site, at: usize) -> Option<SwitchNow> {
             counters: switch.counters().clone(),
             pages: pages.is_present().then(|| {
                 (
-                    pages.config().page_size,
+                    pages.config().frame_size,
                     pages.len() as u64,
                     pages.counters(),
                 )

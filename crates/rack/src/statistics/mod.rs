@@ -142,7 +142,7 @@ impl FlowStatistics {
 /// The state of the page directory at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct PageStatistics {
-    /// Bytes of a page.
+    /// Bytes of a page; of the smallest, if stores have several page sizes.
     pub page_bytes: u32,
     /// Pages of all stores.
     pub pages: u64,

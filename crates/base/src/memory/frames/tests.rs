@@ -31,6 +31,25 @@ fn frames_must_fit() {
 }
 
 #[test]
+fn a_large_frame_covers_those_after_it() {
+    let block = Memory::new(1 << 24).allocate(SIZE * 4).unwrap();
+    let of = |large: usize| {
+        let size_of = |frame| if frame == 1 { large } else { SIZE };
+        Frames::with_sizes(block.clone(), SIZE, 4, HEAD, size_of)
+    };
+    assert!(of(4 * SIZE).is_none() && of(SIZE - 8).is_none());
+    let frames = of(2 * SIZE).unwrap();
+    let mut large = frames.claim(1).unwrap();
+    assert_eq!(large.bytes().len(), 2 * SIZE - HEAD);
+    large.bytes_mut().fill(7);
+    let mut end = [0; 8];
+    assert!(frames.peek(1, 2 * SIZE - HEAD - 8, &mut end));
+    assert_eq!(end, [7; 8]);
+    let last = frames.claim(3).unwrap();
+    assert!(last.bytes().is_all(0) && last.bytes().len() == SIZE - HEAD);
+}
+
+#[test]
 fn many_read_or_one_writes() {
     let frames = in_use(2);
     let first = frames.try_read(0).unwrap();

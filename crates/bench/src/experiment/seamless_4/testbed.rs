@@ -63,6 +63,7 @@ pub fn options() -> PageOptions {
         fallback: Some(SERVER),
         target: TargetOptions {
             commands: NVME_DEPTH,
+            ..TargetOptions::default()
         },
         prepare: Prepare::Leave,
         // The paper has none.
@@ -86,6 +87,7 @@ pub fn add_pages(
         name: "blank".into(),
         node: STORAGE,
         backend: Box::new(ssds),
+        page_size: None,
     };
     PageService::with_stores(rack, options, vec![store]).or_failed("pages")
 }

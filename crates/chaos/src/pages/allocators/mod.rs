@@ -42,6 +42,8 @@ const FRAMES: u32 = 5;
 /// The store, and what its users do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StorePlan {
+    /// Bytes of a page.
+    pub page_size: u32,
     /// Pages, including superblock and map.
     pub pages: u64,
     /// Number of successive operations of a user.
@@ -69,7 +71,7 @@ impl StorePlan {
         }
     }
 
-    /// Draws the store of a seed, if it has one, with pages of `page_size` bytes.
+    /// Draws the store of a seed, if it has one, beside one with pages of `page_size` bytes.
     pub fn draw(rng: &mut Rng, page_size: u32) -> Option<Self> {
         if !rng.chance(SHARE) {
             return None;
@@ -78,6 +80,7 @@ impl StorePlan {
         let most = BYTES / u64::from(page_size);
         let pages = rng.between(FIRST + 10, 120).min(most);
         Some(Self {
+            page_size,
             pages,
             operations: rng.between(10, 100) as u32,
             in_use: rng.between(2, pages),
@@ -90,11 +93,29 @@ impl StorePlan {
         })
     }
 
-    /// Adds a worker and some buffer frames at each node.
-    pub fn enlarge(nodes: &mut [PageNode]) {
+    /// The same store with pages of another size.
+    pub fn with_page_size(self, page_size: u32) -> Self {
+        let pages = self.pages.min(BYTES / u64::from(page_size));
+        Self {
+            page_size,
+            pages,
+            in_use: self.in_use.min(pages),
+            ..self
+        }
+    }
+
+    /// Adds a worker and some buffer frames at each node, whose frames are for pages of `page_size`
+    /// bytes. A pool gives each size half of its frames.
+    pub fn enlarge(self, nodes: &mut [PageNode], page_size: u32) {
         for node in nodes {
             node.workers += 1;
-            node.frames += FRAMES;
+            node.frames = match self.page_size == page_size {
+                true => node.frames + FRAMES,
+                false => {
+                    let half = (node.frames * page_size).max(FRAMES * self.page_size);
+                    2 * half / self.page_size.min(page_size)
+                }
+            };
         }
     }
 
@@ -104,6 +125,7 @@ impl StorePlan {
             target,
             nsid: 2,
             block_size: BLOCK,
+            page_size: self.page_size,
             pages: self.pages,
         }
     }

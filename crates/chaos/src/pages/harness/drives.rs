@@ -17,7 +17,8 @@ const BATCH: u64 = 8;
 
 /// Blocks of the double-write area.
 pub(in crate::pages) fn area_blocks(plan: &PagesPlan) -> u64 {
-    2 * (1 + BATCH * u64::from(plan.config.switch.page_size / plan.store.block_size))
+    let largest = plan.page_sizes().max().unwrap_or_default();
+    2 * (1 + BATCH * u64::from(largest / plan.store.block_size))
 }
 
 fn double_write(
@@ -44,12 +45,12 @@ impl Drives {
     ) -> Result<Vec<Box<dyn Backend>>, String> {
         let mut rng = Rng::new(plan.seed ^ self.targets.get()).fork("ssd");
         count(&self.targets);
-        let size = plan.config.switch.page_size;
         let model = SsdModel::default();
         let second = shared.store.as_ref().map(|store| &store.medium);
         let media = [&self.medium].into_iter().chain(second);
         media
-            .map(|medium| -> Result<Box<dyn Backend>, String> {
+            .zip(plan.page_sizes())
+            .map(|(medium, size)| -> Result<Box<dyn Backend>, String> {
                 let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
                     .with_stall(&self.stall);
                 Ok(match plan.double_writes() {

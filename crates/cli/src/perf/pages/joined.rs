@@ -64,7 +64,7 @@ pub fn measure(test: &mut TestRun<'_>, bench: &Bench<'_>) -> Result<Value, CliEr
     test.steps = STEPS;
     let rack = test.real_rack()?;
     let service = PageService::new(&rack, &PageOptions::default())?;
-    let page_bytes = service.page_size();
+    let page_bytes = service.stores().first().map_or(0, |it| it.page_size);
     let (keeper, reader) = (test.nodes[0], test.nodes[1]);
     let worker = service.worker(keeper)?;
     let mut reader = Reader::new(&rack, reader, page_bytes)?;

@@ -83,6 +83,7 @@ impl Rig {
             fallback: Some(SERVER),
             target: TargetOptions {
                 commands: u32::from(depth),
+                ..TargetOptions::default()
             },
             prepare: Prepare::Leave,
             ..PageOptions::default()
@@ -91,6 +92,7 @@ impl Rig {
             name: "perf".into(),
             node: STORAGE,
             backend: namespace,
+            page_size: None,
         };
         Ok(Self {
             service: PageService::with_stores(&rack, &options, vec![store])?,

@@ -132,11 +132,12 @@ impl Channel {
                     return self.ended(now, slot, task, (answer, latch.0));
                 }
                 Step::Pause => {
-                    let waits = task.pause(now, Then::Wake);
+                    let waits = task.pause(now, Then::Wake, self.pausing);
                     return self.wait(now, slot, task, waits);
                 }
                 Step::Switch(goal) | Step::Fallback(goal) => {
-                    match task.hop(self.parts.node, now, step, goal) {
+                    let paused = (self.parts.node, self.pausing);
+                    match task.hop(paused, now, step, goal) {
                         Ok(step) => step,
                         Err(waits) => return self.wait(now, slot, task, waits),
                     }

@@ -12,6 +12,9 @@ use rackweave_wire::fabric::page::Response;
 pub(super) const PAUSE_FIRST: Duration = Duration::from_micros(2);
 /// The longest pause: about the time of an SSD write, which is the longest that a peer is busy.
 const PAUSE_LAST: Duration = Duration::from_micros(128);
+/// The longest pause for each operation of a channel that pauses. Otherwise the requests of a deep
+/// queue, repeated in vain, would take the link from the pages that they wait for.
+const PAUSE_EACH: Duration = Duration::from_micros(32);
 /// How long an operation retries. This is far longer than any transfer, and longer than the
 /// controller needs to detect a dead node, so beyond it the caller should get a result.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -154,21 +157,27 @@ impl Task {
         }
     }
 
-    /// Pauses, longer each time.
-    pub fn pause(&mut self, now: Instant, then: Then) -> Waits {
+    /// Pauses, longer each time. So many operations of the channel do.
+    pub fn pause(&mut self, now: Instant, then: Then, pausing: u32) -> Waits {
         let until = now + self.pause;
-        self.pause = (self.pause * 2).min(PAUSE_LAST);
+        self.pause = (self.pause * 2).min(PAUSE_LAST.max(PAUSE_EACH * u64::from(pausing)));
         Waits::Until(until, then)
     }
 
     /// The entry is elsewhere: another machine continues, at once or after a pause.
-    pub fn hop(&mut self, me: u16, now: Instant, step: Step, goal: Goal) -> Result<Step, Waits> {
+    pub fn hop(
+        &mut self,
+        (me, pausing): (u16, u32),
+        now: Instant,
+        step: Step,
+        goal: Goal,
+    ) -> Result<Step, Waits> {
         if self.hops >= HOPS_AT_ONCE {
             if self.is_tired(now) {
                 return Ok(Step::End(Answer::Gone, NO_LATCH));
             }
             self.hops = 0;
-            return Err(self.pause(now, Then::Do(step)));
+            return Err(self.pause(now, Then::Do(step), pausing));
         }
         self.hops += 1;
         self.goal = goal;

@@ -3,9 +3,7 @@
 
 use super::{Pool, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
-use rackweave_wire::fabric::page::control::{
-    DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at, survey_at,
-};
+use rackweave_wire::fabric::page::control::{DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT};
 use rackweave_wire::fabric::page::{FrameState, PageHeader, PageId};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -23,12 +21,12 @@ pub(in super::super) struct Doubts {
 impl Pool {
     /// The page directory's random number: versions of different directories are not comparable.
     pub(super) fn epoch(&self) -> u64 {
-        let at = epoch_at(self.config.page_size, self.config.frames);
+        let at = self.layout.epoch_at();
         u64::from_le(self.states.word(at as usize).load(Ordering::Acquire))
     }
 
     fn state_word(&self, frame: u32) -> &AtomicU64 {
-        let at = state_at(self.config.page_size, self.config.frames, frame);
+        let at = self.layout.state_at(frame);
         self.states.word(at as usize)
     }
 
@@ -38,7 +36,7 @@ impl Pool {
     }
 
     fn doubt_word(&self, frame: u32, at: u64) -> &AtomicU64 {
-        let doubt = doubt_at(self.config.page_size, self.config.frames, frame);
+        let doubt = self.layout.doubt_at(frame);
         self.states.word((doubt + at) as usize)
     }
 
@@ -77,7 +75,7 @@ impl Pool {
     pub(in super::super) fn is_surveyed_after(&self, beginning: u64) -> bool {
         // Either the controller sees the report, or the node sees this word.
         fence(Ordering::SeqCst);
-        let at = survey_at(self.config.page_size, self.config.frames);
+        let at = self.layout.survey_at();
         u64::from_le(self.states.word(at as usize).load(Ordering::Acquire)) > beginning
     }
 
@@ -136,10 +134,9 @@ impl Pool {
     /// Whether the home of a page, which is in the spare buffer frame, may be as new as the version
     /// that the node has reported. A damaged home may.
     pub(in super::super) fn may_home_be_as_new(&self, page: PageId, state: FrameState) -> bool {
-        let size = self.config.page_size as usize;
-        let mut home = vec![0; size];
-        self.states
-            .read(size * self.config.frames as usize, &mut home);
+        let mut home = vec![0; self.page_size(page.store()) as usize];
+        let spare = self.layout.frame_at(self.config.frames);
+        self.states.read(spare as usize, &mut home);
         let header = PageHeader::parse(&home).unwrap_or_default();
         let is_blank = || home.iter().all(|byte| *byte == 0);
         let is_ours = header.store == self.identity(page.store());

@@ -10,7 +10,7 @@ use super::Pool;
 use super::table::Meta;
 use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
-use rackweave_wire::fabric::page::control::{LEASE, lease_word_at, lease_words, leases_at};
+use rackweave_wire::fabric::page::control::LEASE;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bits of a token or of the validity below the number of the directory.
@@ -36,9 +36,7 @@ pub(in super::super) struct LeaseRequest {
 
 impl Pool {
     fn lease_word(&self, page: PageId) -> &AtomicU64 {
-        let (page_size, frames) = (self.config.page_size, self.config.frames);
-        let at = leases_at(page_size, frames) + lease_word_at(page, lease_words(frames));
-        self.states.word(at as usize)
+        self.states.word(self.layout.lease_at(page) as usize)
     }
 
     /// Prepares a request for a lease that is about to be sent to the directory that was rebuilt

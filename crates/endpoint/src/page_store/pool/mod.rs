@@ -9,10 +9,12 @@ mod doubt;
 mod lease;
 mod log;
 mod quarantine;
+mod sizes;
 pub(super) mod table;
 
 pub(super) use lease::LeaseRequest;
 pub use log::RedoLog;
+pub(super) use sizes::SizeClass;
 
 use super::guard::Unfix;
 use super::{FixError, PoolConfig, PoolError};
@@ -22,10 +24,11 @@ use log::Gate;
 use quarantine::Quarantine;
 use rackweave_base::memory::{FrameRead, FrameWrite, Frames, Retired};
 use rackweave_base::{Block, Duration, Instant};
-use rackweave_wire::fabric::page::control::pool_bytes;
+use rackweave_wire::fabric::page::control::PoolLayout;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
 use rackweave_wire::fabric::page::{FrameState, HEADER_LEN, PageId, is_page_size};
+use sizes::Sizes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -46,26 +49,22 @@ const WRITE_AGAIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Pool {
     pub(super) config: PoolConfig,
+    layout: PoolLayout,
+    pub(super) sizes: Sizes,
     pub(super) frames: Frames,
     pub(super) table: Table,
     /// The whole block, for the words behind the buffer frames.
     states: Block,
     pub(super) doubts: Doubts,
     leases: Leases,
-    free: Mutex<Vec<u32>>,
-    free_count: AtomicUsize,
     /// Number of buffer frames freed so far, to detect progress.
     freed: AtomicU64,
     quarantine: Mutex<Quarantine>,
-    quarantine_count: AtomicUsize,
     unfixes: Mutex<VecDeque<Unfix>>,
     unfix_count: AtomicUsize,
     /// Buffer frames about which a request to the directory is in flight. They will be usable
     /// again.
     pub(super) moving: AtomicUsize,
-    /// Of those: being written home before they are dropped.
-    pub(super) evicting: AtomicUsize,
-    hand: AtomicU32,
     fault: Mutex<Option<Fault>>,
     identities: Box<[AtomicU64]>,
     /// By store: whether a page of it was ever in the pool.
@@ -92,23 +91,48 @@ struct Fault {
 }
 
 impl Pool {
-    /// Creates a pool in `block`, which the directory knows as the node's buffer frames.
+    /// Creates a pool for pages of one size in `block`, which the directory knows as the node's
+    /// buffer frames.
     ///
     /// # Errors
-    /// If the page size or the number of buffer frames is out of range, or the block is too small.
+    /// As [`Self::with_page_sizes`].
     pub fn new(block: Block, config: PoolConfig) -> Result<Arc<Self>, PoolError> {
+        Self::with_page_sizes(block, config, &[])
+    }
+
+    /// Creates a pool for pages of several sizes: `stores` has that of each store's pages. Each
+    /// size has buffer frames of its own, in proportion to the number of its stores.
+    ///
+    /// # Errors
+    /// If a page size or the number of buffer frames is out of range, or the block is too small.
+    pub fn with_page_sizes(
+        block: Block,
+        config: PoolConfig,
+        stores: &[u32],
+    ) -> Result<Arc<Self>, PoolError> {
         if !is_page_size(config.page_size) {
             return Err(PoolError::PageSize(config.page_size));
         }
-        if config.frames < 4 || config.frames > FRAMES_MAX {
-            return Err(PoolError::Frames(config.frames));
+        if config.frames > FRAMES_MAX {
+            return Err(PoolError::Frames {
+                frames: config.frames,
+                page_size: config.page_size,
+            });
         }
-        let (needs, has) = (Self::bytes(&config), block.len() as u64);
+        let sizes = Sizes::new(&config, stores)?;
+        let largest = stores.iter().copied().max();
+        let layout = PoolLayout {
+            spare: largest.unwrap_or(config.page_size),
+            ..PoolLayout::new(config.page_size, config.frames)
+        };
+        let (needs, has) = (layout.bytes(), block.len() as u64);
         if has < needs {
             return Err(PoolError::TooSmall { needs, has });
         }
-        let states = block.clone();
-        let frames = Frames::new(block, config.page_size as usize, config.frames, HEADER_LEN)
+        let (states, smallest) = (block.clone(), config.page_size);
+        let size_of = |frame| sizes.frame_size(frame, smallest);
+        let (size, count) = (smallest as usize, config.frames);
+        let frames = Frames::with_sizes(block, size, count, HEADER_LEN, size_of)
             .ok_or(PoolError::TooSmall { needs, has })?;
         for frame in 0..config.frames {
             frames
@@ -117,21 +141,18 @@ impl Pool {
         }
         Ok(Arc::new(Self {
             config,
+            layout,
+            sizes,
             table: Table::new(&frames),
             frames,
             states,
             doubts: Doubts::default(),
             leases: Leases::default(),
-            free: Mutex::new((0..config.frames).rev().collect()),
-            free_count: AtomicUsize::new(config.frames as usize),
             freed: AtomicU64::new(0),
             quarantine: Mutex::default(),
-            quarantine_count: AtomicUsize::new(0),
             unfixes: Mutex::default(),
             unfix_count: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
-            evicting: AtomicUsize::new(0),
-            hand: AtomicU32::new(0),
             fault: Mutex::default(),
             identities: (0..256).map(|_| AtomicU64::new(config.store_id)).collect(),
             used: (0..256).map(|_| AtomicBool::new(false)).collect(),
@@ -141,10 +162,9 @@ impl Pool {
         }))
     }
 
-    /// Bytes of the block of such a pool: the buffer frames, one spare frame to read homes, and a
-    /// word for each ([`rackweave_wire::fabric::page::control`]).
-    pub const fn bytes(config: &PoolConfig) -> u64 {
-        pool_bytes(config.page_size, config.frames)
+    /// Bytes of a store's pages.
+    pub fn page_size(&self, store: u8) -> u32 {
+        self.sizes.of_store(store).page_size
     }
 
     /// The pool's configuration.
@@ -165,7 +185,7 @@ impl Pool {
 
     /// Buffer frames that hold no page and are available immediately.
     pub fn frames_free(&self) -> usize {
-        self.free_count.load(Ordering::Relaxed)
+        self.sizes.sum(SizeClass::free)
     }
 
     /// Number of pages whose latches are yet to be released.
@@ -182,13 +202,9 @@ impl Pool {
         self.workers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A free buffer frame, latched, with a void header.
-    pub(super) fn take_free(&self) -> Option<FrameWrite> {
-        if self.free_count.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let frame = lock(&self.free).pop()?;
-        self.free_count.fetch_sub(1, Ordering::Relaxed);
+    /// A free buffer frame for a page, latched, with a void header.
+    pub(super) fn take_free(&self, page: PageId) -> Option<FrameWrite> {
+        let frame = self.sizes.of_store(page.store()).take()?;
         Some(
             self.frames
                 .claim(frame)
@@ -200,8 +216,7 @@ impl Pool {
     pub(super) fn put_back(&self, write: FrameWrite) {
         let frame = write.frame();
         write.retire();
-        lock(&self.free).push(frame);
-        self.free_count.fetch_add(1, Ordering::Relaxed);
+        self.sizes.at(frame).put(frame);
     }
 
     /// Number of buffer frames freed so far.
@@ -252,12 +267,14 @@ impl Pool {
     /// Quarantines a buffer frame that is void, retired, and without readers.
     fn isolate(&self, frame: u32) {
         lock(&self.quarantine).push(frame);
-        self.quarantine_count.fetch_add(1, Ordering::Relaxed);
+        let class = self.sizes.at(frame);
+        class.isolated.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Number of buffer frames in quarantine.
     pub(super) fn isolated(&self) -> usize {
-        self.quarantine_count.load(Ordering::Relaxed)
+        self.sizes
+            .sum(|class| class.isolated.load(Ordering::Relaxed))
     }
 
     /// A question for the directory, if one is due.
@@ -269,12 +286,12 @@ impl Pool {
     pub(super) fn heard(&self, question: u64, ended: bool) {
         let mut free = Vec::new();
         lock(&self.quarantine).heard(question, ended, &mut free);
-        self.quarantine_count
-            .fetch_sub(free.len(), Ordering::Relaxed);
         self.freed.fetch_add(free.len() as u64, Ordering::Relaxed);
-        let count = free.len();
-        lock(&self.free).append(&mut free);
-        self.free_count.fetch_add(count, Ordering::Relaxed);
+        for frame in free {
+            let class = self.sizes.at(frame);
+            class.isolated.fetch_sub(1, Ordering::Relaxed);
+            class.put(frame);
+        }
     }
 
     /// Queues the release of a page's latch.
@@ -312,11 +329,6 @@ impl Pool {
         let stores = self.used.iter().zip(0..=u8::MAX);
         let used = stores.filter(|(used, _)| used.load(Ordering::Relaxed));
         used.map(|(_, store)| store)
-    }
-
-    /// The next buffer frame of the clock.
-    pub(super) fn tick(&self) -> u32 {
-        self.hand.fetch_add(1, Ordering::Relaxed) % self.config.frames
     }
 
     /// Records that a write failed, or finally succeeded.

@@ -149,11 +149,12 @@ fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
         Unfit::Format(found) => OpenError::Format { store, found },
         Unfit::Blank | Unfit::Damaged => OpenError::Damaged(store),
     })?;
-    if superblock.page_size != config.page_size {
+    let configured = guard.pool().page_size(store);
+    if superblock.page_size != configured {
         return Err(OpenError::PageSize {
             store,
             found: superblock.page_size,
-            configured: config.page_size,
+            configured,
         });
     }
     if config.store_id != 0 && config.store_id != superblock.identity {
@@ -257,7 +258,7 @@ impl<D: Directory> PageStore<D> {
     /// # Errors
     /// If the capacity is out of range, or the superblock cannot be written.
     pub fn format(&mut self, options: FormatOptions) -> Result<(), OpenError> {
-        let mut formatting = Formatting::new(options, self.pool().config().page_size)?;
+        let mut formatting = Formatting::new(options, self.pool().page_size(options.store))?;
         self.leave();
         let superblock = self.wait(|worker| formatting.poll(worker))?;
         self.enter(superblock.layout(options.store), true);

@@ -6,6 +6,7 @@ use rackweave_base::{Duration, Instant, Memory, Qpn, Rng};
 use rackweave_verbs::scripted::{ScriptedNic, Tables};
 use rackweave_verbs::{PostError, WorkRequest};
 use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::control::PoolLayout;
 use std::sync::Arc;
 
 pub const PAGE: usize = 4096;
@@ -113,7 +114,7 @@ impl Bench {
 }
 
 pub fn pool(rack: &Rack, config: PoolConfig) -> Arc<Pool> {
-    let len = Pool::bytes(&config) as usize;
+    let len = PoolLayout::new(config.page_size, config.frames).bytes() as usize;
     let len = len.next_multiple_of(4096);
     let block = Memory::new(len).allocate(len).unwrap();
     assert_eq!(rack.add_node(block.clone()), config.node);

@@ -5,14 +5,16 @@ use super::log::Log;
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::PoolConfig;
 use rackweave_base::Duration;
+use rackweave_wire::fabric::page::control::PoolLayout;
 use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, PageLocation, control};
 
 const FRAMES: u32 = 8;
+const LAYOUT: PoolLayout = PoolLayout::new(PAGE as u32, FRAMES);
 /// The version of pages that a rebuilt directory does not know.
 const FIRST: u64 = 1 << 32;
 
 fn state_at(frame: u32) -> u64 {
-    control::state_at(PAGE as u32, FRAMES, frame)
+    LAYOUT.state_at(frame)
 }
 
 /// One page that only node 0 has changed.
@@ -39,7 +41,7 @@ impl Fixture {
     }
 
     fn doubt_at(&self) -> u64 {
-        control::doubt_at(PAGE as u32, FRAMES, self.frame)
+        LAYOUT.doubt_at(self.frame)
     }
 
     /// The directory is rebuilt and cannot read homes.
@@ -118,7 +120,7 @@ impl Fixture {
 fn a_latch_that_a_lost_directory_had_granted_does_not_count() {
     for number in [1, 2] {
         let mut stage = Fixture::new();
-        let survey = control::survey_at(PAGE as u32, FRAMES);
+        let survey = LAYOUT.survey_at();
         stage.bench.rack.model().set_control_word(0, survey, 1);
         let fix = stage.bench.workers[0].fix(page(number), Exclusive);
         stage.steps(100);

@@ -7,10 +7,9 @@ mod directory;
 
 use crate::page_store::directory::{Answer, Mode, Op, Served, Ticket};
 use rackweave_base::{Block, Duration, Instant, Rng};
+use rackweave_wire::fabric::page::control::PoolLayout;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{
-    LatchWord, PageHeader, PageId, PageLocation, PageSource, control,
-};
+use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, PageLocation, PageSource};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -362,7 +361,7 @@ impl Model {
 
     fn read_home(&mut self, me: u16, page: PageId) -> Answer {
         let block = &self.nodes[usize::from(me)].block;
-        let bytes = |frames| control::pool_bytes(self.page_size as u32, frames);
+        let bytes = |frames| PoolLayout::new(self.page_size as u32, frames).bytes();
         let frames = (block.len() as u64 - bytes(0)) / (bytes(1) - bytes(0));
         let home = self.homes.get(&page).cloned();
         let home = home.unwrap_or_else(|| vec![0; self.page_size]);

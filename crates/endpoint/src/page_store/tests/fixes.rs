@@ -4,6 +4,7 @@ use super::bench::{Bench, NoVerbs, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::{Pool, PoolConfig, PoolError};
 use rackweave_base::{Duration, Memory};
+use rackweave_wire::fabric::page::control::PoolLayout;
 
 fn bench(nodes: usize, workers: usize) -> Bench {
     Bench::new(7, nodes, workers, 16, 100)
@@ -231,8 +232,14 @@ fn pools_have_bounds() {
     for size in [0, 2048, 5000, 2 << 20] {
         assert_eq!(make(size, 8, 1 << 20), Err(PoolError::PageSize(size)));
     }
-    assert_eq!(make(4096, 3, 1 << 20), Err(PoolError::Frames(3)));
-    let needs = Pool::bytes(&PoolConfig::new(0, 4096, 8));
+    assert_eq!(
+        make(4096, 3, 1 << 20),
+        Err(PoolError::Frames {
+            frames: 3,
+            page_size: 4096
+        })
+    );
+    let needs = PoolLayout::new(4096, 8).bytes();
     let has = needs - 1;
     let small = PoolError::TooSmall { needs, has };
     assert_eq!(make(4096, 8, has as usize), Err(small));

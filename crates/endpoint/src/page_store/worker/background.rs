@@ -9,8 +9,8 @@ use super::replies::{Job, Latch};
 use crate::page_store::CommitError;
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::guard::Unfix;
-use crate::page_store::pool::Loss;
 use crate::page_store::pool::table::{DIRTY, PUBLISHED, SETTLED, TORN, UNFIXING};
+use crate::page_store::pool::{Loss, SizeClass};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::FrameState;
@@ -32,9 +32,8 @@ impl<D: Directory> Worker<D> {
         if !self.unfixes.is_empty() {
             happened |= self.send_unfixes(verbs);
         }
-        let low_water = self.pool.config.low_water as usize;
-        if self.pool.frames_free() < low_water {
-            happened |= self.choose_victims(low_water);
+        if self.pool.sizes.iter().any(SizeClass::is_short) {
+            happened |= self.choose_victims();
         }
         if !self.evictions.is_empty() {
             happened |= self.send_evictions(verbs);
@@ -166,12 +165,11 @@ impl<D: Directory> Worker<D> {
 
     /// Whether to ask the directory about buffer frames in quarantine.
     pub(super) fn must_ask(&self) -> bool {
-        let isolated = self.pool.isolated();
-        let config = &self.pool.config;
-        isolated > 0
-            && !self.asking
-            && (isolated >= config.evict_batch as usize
-                || self.pool.frames_free() < config.low_water as usize)
+        !self.asking
+            && self.pool.sizes.iter().any(|class| {
+                let isolated = class.isolated.load(Ordering::Relaxed);
+                isolated > 0 && (isolated >= class.evict_batch || class.is_short())
+            })
     }
 
     fn ask(&mut self, verbs: &mut dyn Verbs) -> bool {

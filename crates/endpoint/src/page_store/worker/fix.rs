@@ -248,12 +248,12 @@ impl<D: Directory> Worker<D> {
     /// A free buffer frame, or the step to take without one.
     fn free_frame(&mut self, key: Key) -> Result<FrameWrite, Step> {
         let freed = self.pool.freed();
-        if let Some(write) = self.pool.take_free() {
-            return Ok(write);
-        }
         let Some(pending) = self.fixes.get_mut(key) else {
             return Err(Step::Vanish);
         };
+        if let Some(write) = self.pool.take_free(pending.page) {
+            return Ok(write);
+        }
         if pending.is_prefetch {
             return Err(Step::Vanish);
         }
@@ -268,7 +268,8 @@ impl<D: Directory> Worker<D> {
                     return Err(Step::Done(Err(why)));
                 }
                 if still && waited >= FRAME_WAIT {
-                    let frames = self.pool.config.frames;
+                    let class = self.pool.sizes.of_store(pending.page.store());
+                    let frames = class.count;
                     let why = self
                         .pool
                         .fault()

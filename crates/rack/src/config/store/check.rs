@@ -4,14 +4,19 @@ use super::super::check::{ConfigError, is_name, one_line, rule, within};
 use super::super::nearest::hint;
 use super::super::{RackConfig, Role};
 use super::{Medium, StoreConfig};
+use rackweave_wire::fabric::page::is_page_size;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 impl StoreConfig {
-    fn check(&self, page_size: u32) -> Result<(), ConfigError> {
-        let bytes = self.bytes;
+    fn check(&self, smallest: u32) -> Result<(), ConfigError> {
+        let (bytes, page_size) = (self.bytes, self.page_size(smallest));
+        let fits = is_page_size(page_size) && page_size >= smallest;
+        let range = "a power of two from switch.page_size to 1048576 is needed: lower \
+                     switch.page_size, which is the smallest page size of the rack";
+        rule(fits, "store.page_size", page_size, range)?;
         let whole = bytes > 0 && bytes.is_multiple_of(page_size.into());
-        let needed = "a multiple of switch.page_size is needed, at least one page";
+        let needed = "a multiple of its page size is needed, at least one page";
         rule(whole, "store.bytes", bytes, needed)?;
         let fits = i64::try_from(bytes).is_ok();
         let most = "at most 2^63 - 1 bytes are possible";
@@ -35,6 +40,13 @@ impl StoreConfig {
 }
 
 impl RackConfig {
+    /// Bytes of the largest page of its stores.
+    pub fn page_size_max(&self) -> u32 {
+        let smallest = self.switch.page_size;
+        let sizes = self.store.iter().map(|store| store.page_size(smallest));
+        sizes.max().unwrap_or(smallest)
+    }
+
     pub(in crate::config) fn check_stores(&self) -> Result<(), ConfigError> {
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();

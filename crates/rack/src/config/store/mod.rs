@@ -49,8 +49,12 @@ pub struct StoreConfig {
     /// configuration file. A missing file is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Its size in bytes, a multiple of `switch.page_size`.
+    /// Its size in bytes, a multiple of its page size.
     pub bytes: u64,
+    /// Bytes of its pages: a power of two, not below `switch.page_size`, the smallest page size of
+    /// the rack. None means that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u32>,
     /// Drives that a simulated rack stripes it over, page by page; each as the model specifies
     /// ([`SsdModel`]).
     #[serde(default = "one_drive")]
@@ -74,6 +78,7 @@ impl StoreConfig {
             medium: Medium::Memory,
             path: None,
             bytes,
+            page_size: None,
             drives: 1,
             double_write: None,
         }
@@ -115,9 +120,14 @@ impl StoreConfig {
         }
     }
 
-    /// Its size in pages.
-    pub fn pages(&self, page_size: u32) -> u64 {
-        self.bytes / u64::from(page_size.max(1))
+    /// Bytes of its pages, in a rack whose smallest pages have this size.
+    pub fn page_size(&self, smallest: u32) -> u32 {
+        self.page_size.unwrap_or(smallest)
+    }
+
+    /// Its size in pages, in such a rack.
+    pub fn pages(&self, smallest: u32) -> u64 {
+        self.bytes / u64::from(self.page_size(smallest).max(1))
     }
 
     /// Opens the backend for a target, with blocks of 4096 bytes. A missing file is created,
@@ -126,10 +136,10 @@ impl StoreConfig {
     /// backend is dropped.
     ///
     /// # Errors
-    /// If pages of this size do not fit it, or the file cannot be opened: no space, another size,
-    /// no permission, in use, no space for double writes on a block device.
-    pub fn open(&self, page_size: u32) -> Result<Box<dyn Backend>, StoreError> {
-        self.check_pages(page_size)?;
+    /// If its pages do not fit it, or the file cannot be opened: no space, another size, no
+    /// permission, in use, no space for double writes on a block device.
+    pub fn open(&self, smallest: u32) -> Result<Box<dyn Backend>, StoreError> {
+        self.check_pages(smallest)?;
         Ok(match self.medium_in(Kind::Embedded).value {
             Medium::Memory => Box::new(self.memory()),
             Medium::File => {
@@ -149,13 +159,13 @@ impl StoreConfig {
     /// whatever the medium, since real I/O has no place in virtual time.
     ///
     /// # Errors
-    /// If pages of this size do not fit it.
+    /// If its pages do not fit it.
     pub fn open_simulated(
         &self,
-        page_size: u32,
+        smallest: u32,
         rng: &mut Rng,
     ) -> Result<Box<dyn Backend>, StoreError> {
-        self.check_pages(page_size)?;
+        let page_size = self.check_pages(smallest)?;
         let drives = usize::from(self.drives);
         let model = SsdModel::default();
         let striped = crate::SsdBackend::new(self.memory(), &model, drives, page_size, rng);
@@ -166,10 +176,12 @@ impl StoreConfig {
         MemoryBackend::new(BLOCK, self.bytes / u64::from(BLOCK))
     }
 
-    fn check_pages(&self, page_size: u32) -> Result<(), StoreError> {
+    /// Bytes of its pages.
+    fn check_pages(&self, smallest: u32) -> Result<u32, StoreError> {
+        let page_size = self.page_size(smallest);
         let whole = is_page_size(page_size) && self.bytes.is_multiple_of(page_size.into());
         if whole && self.bytes > 0 {
-            return Ok(());
+            return Ok(page_size);
         }
         Err(StoreError::Pages {
             store: self.name.clone(),

@@ -1,9 +1,9 @@
 //! The nodes and media of stores.
 
 use super::{PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
-use crate::Rack;
 use crate::config::{RackConfig, Role, StoreConfig};
 use crate::services::wait_within;
+use crate::{Rack, TargetOptions};
 use rackweave_base::NodeId;
 use rackweave_controller::ask::TargetNamespaces;
 use rackweave_controller::{PageNode, PageSetUpError, PageSpec, PageStoreSpec};
@@ -47,7 +47,11 @@ pub(super) fn nodes_of(
 /// A medium that is here, or one at the target of another process.
 pub(super) enum Medium {
     Here(StoreMedium),
-    Elsewhere { name: String, node: NodeId },
+    Elsewhere {
+        name: String,
+        node: NodeId,
+        page_size: u32,
+    },
 }
 
 /// The media of the stores of a configuration that this process has; one in memory, at the first
@@ -57,16 +61,23 @@ pub(super) fn of_config(
     options: &PageOptions,
 ) -> Result<Vec<Medium>, PageServiceError> {
     let config = rack.config();
+    let smallest = config.switch.page_size;
     let stores = stores_of(config, options.memory_pages)?;
     let medium = |(node, store): (NodeId, StoreConfig)| {
+        let page_size = store.page_size(smallest);
         if rack.node_here(node).is_none() {
             let name = store.name;
-            return Ok(Medium::Elsewhere { name, node });
+            return Ok(Medium::Elsewhere {
+                name,
+                node,
+                page_size,
+            });
         }
         Ok(Medium::Here(StoreMedium {
-            backend: store.open(config.switch.page_size)?,
+            backend: store.open(smallest)?,
             name: store.name,
             node,
+            page_size: Some(page_size),
         }))
     };
     stores.into_iter().map(medium).collect()
@@ -123,6 +134,7 @@ pub(super) fn known(rack: &Rack, spec: &PageSpec) -> Vec<StoreInfo> {
             _ => format!("store {number}"),
         },
         node: store.target,
+        page_size: store.page_size,
         pages: store.pages,
         found: StoreState::Unknown,
     };
@@ -135,7 +147,7 @@ pub(super) fn add_targets(
     options: &PageOptions,
     media: Vec<Medium>,
 ) -> Result<(Vec<StoreInfo>, Vec<PageStoreSpec>), PageServiceError> {
-    let page_size = rack.config().switch.page_size;
+    let smallest = rack.config().switch.page_size;
     if media.is_empty() || media.len() > usize::from(u8::MAX) {
         return Err(PageServiceError::Stores(media.len()));
     }
@@ -143,12 +155,14 @@ pub(super) fn add_targets(
     let mut targets: Vec<(NodeId, Vec<Box<dyn Backend>>)> = Vec::new();
     let mut elsewhere: Vec<NodeId> = Vec::new();
     for medium in media {
-        let (name, node, sizes, nsid) = match medium {
+        let (name, node, page_size, sizes, nsid) = match medium {
             Medium::Here(StoreMedium {
                 name,
                 node,
                 backend,
+                page_size,
             }) => {
+                let page_size = page_size.unwrap_or(smallest);
                 let sizes = (backend.block_size(), backend.blocks());
                 let at = targets.iter().position(|(other, _)| *other == node);
                 let at = at.unwrap_or_else(|| {
@@ -157,9 +171,13 @@ pub(super) fn add_targets(
                 });
                 let namespaces = &mut targets[at].1;
                 namespaces.push(backend);
-                (name, node, sizes, namespaces.len())
+                (name, node, page_size, sizes, namespaces.len())
             }
-            Medium::Elsewhere { name, node } => {
+            Medium::Elsewhere {
+                name,
+                node,
+                page_size,
+            } => {
                 let before = elsewhere.iter().filter(|other| **other == node).count();
                 elsewhere.push(node);
                 // Its process may be starting.
@@ -167,7 +185,7 @@ pub(super) fn add_targets(
                     rack.ask(TargetNamespaces { node })?.get(before).copied()
                 });
                 let sizes = sizes.ok_or(PageSetUpError::NoTarget(node))?;
-                (name, node, sizes, before + 1)
+                (name, node, page_size, sizes, before + 1)
             }
         };
         let (block_size, blocks) = sizes;
@@ -187,18 +205,25 @@ pub(super) fn add_targets(
             target: node,
             nsid: nsid as u32,
             block_size,
+            page_size,
             pages,
         });
         stores.push(StoreInfo {
             number: stores.len() as u8,
             name,
             node,
+            page_size,
             pages,
             found: StoreState::Unknown,
         });
     }
+    let largest = specs.iter().map(|store| store.page_size).max();
+    let options = TargetOptions {
+        page_size: options.target.page_size.or(largest),
+        ..options.target
+    };
     for (node, namespaces) in targets {
-        let target = rack.add_target(node, options.target, namespaces);
+        let target = rack.add_target(node, options, namespaces);
         target.map_err(|error| PageServiceError::Target { node, error })?;
     }
     Ok((stores, specs))

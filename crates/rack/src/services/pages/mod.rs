@@ -52,7 +52,7 @@ struct Directory {
     worker_pools: Arc<WorkerPools>,
     /// Whether workers find their store open.
     opens: bool,
-    leases: bool,
+    spec: PageSpec,
     time_limit: Duration,
 }
 
@@ -114,7 +114,7 @@ impl PageService {
             }
             Ok((
                 node,
-                WorkerPool::new(rack, node, options.time_limit, spec.lease_after.is_some())?,
+                WorkerPool::new(rack, node, options.time_limit, &spec)?,
             ))
         });
         let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
@@ -125,7 +125,7 @@ impl PageService {
             nodes,
             worker_pools: Arc::new(Mutex::new(worker_pools?)),
             opens: options.prepare != Prepare::Leave,
-            leases: spec.lease_after.is_some(),
+            spec,
             time_limit: options.time_limit,
         }));
         let found = service.prepare_within(prepare, is_other)?;
@@ -342,11 +342,6 @@ impl PageService {
         &self.0.stores
     }
 
-    /// Bytes of a page, including its header of 48 bytes: guards show what follows the header.
-    pub fn page_size(&self) -> u32 {
-        self.0.rack.config().switch.page_size
-    }
-
     /// Default time limit of workers' calls.
     pub fn time_limit(&self) -> Duration {
         self.0.time_limit
@@ -374,7 +369,7 @@ impl Directory {
     ) -> Result<(), PageServiceError> {
         let rejoined = self.rack.rejoin_pages(node);
         rejoined.map_err(|source| PageServiceError::Rejoin { node, source })?;
-        let new = WorkerPool::new(&self.rack, node, self.time_limit, self.leases)?;
+        let new = WorkerPool::new(&self.rack, node, self.time_limit, &self.spec)?;
         let before = worker_pool.pool.take();
         *worker_pool = WorkerPool { before, ..new };
         Ok(())

@@ -46,7 +46,9 @@ pub struct PageOptions {
     /// The nodes that get buffer frames and workers, and how many; empty: all compute nodes and
     /// places for guests, with the numbers below.
     pub nodes: Vec<PageNode>,
-    /// Buffer frames of each compute node: 4 to 2^24, of a page each.
+    /// Buffer frames of each compute node: 4 to 2^24, each of the rack's smallest page size. If
+    /// stores have several page sizes, each size gets a part of them in proportion to the number of
+    /// its stores.
     pub frames: u32,
     /// Workers of each of them: the number of threads that can fix pages there at a time.
     pub workers: u16,
@@ -107,6 +109,9 @@ pub struct StoreMedium {
     pub node: NodeId,
     /// The storage of its blocks, which must not be larger than a page.
     pub backend: Box<dyn Backend>,
+    /// Bytes of its pages, a power of two; `None`: the rack's smallest page size
+    /// (`switch.page_size`).
+    pub page_size: Option<u32>,
 }
 
 impl core::fmt::Debug for StoreMedium {
@@ -143,6 +148,8 @@ pub struct StoreInfo {
     pub name: String,
     /// The node whose NVMe target has it.
     pub node: NodeId,
+    /// Bytes of its pages, including the header of 48 bytes: guards show what follows it.
+    pub page_size: u32,
     /// Its capacity in pages, including superblock (page 0) and maps of pages in use.
     pub pages: u64,
     /// The state in which the service found it.

@@ -4,6 +4,7 @@ use super::PageServiceError;
 use crate::Rack;
 use core::time::Duration;
 use rackweave_base::{Block, NodeId};
+use rackweave_controller::PageSpec;
 use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
 use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig};
 use std::collections::HashMap;
@@ -19,6 +20,8 @@ pub(super) struct WorkerPool {
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) frames: Block,
     pub(super) config: PoolConfig,
+    /// Bytes of each store's pages.
+    pub(super) page_sizes: Vec<u32>,
     /// The pool from before the node rejoined, whose log the next one gets.
     pub(super) before: Option<Arc<Pool>>,
     pub(super) workers: usize,
@@ -34,7 +37,7 @@ impl WorkerPool {
         rack: &Rack,
         node: NodeId,
         time_limit: Duration,
-        leases: bool,
+        spec: &PageSpec,
     ) -> Result<Self, PageServiceError> {
         let ends = rack.page_ends(node);
         let ends = ends.ok_or(PageServiceError::NoFrames(node))?;
@@ -45,11 +48,12 @@ impl WorkerPool {
                 // Shorter than the time limit, so that calls end in time and name the peer that did
                 // not answer.
                 patience: (time_limit / 2).min(PoolConfig::PATIENCE.into()).into(),
-                leases,
+                leases: spec.lease_after.is_some(),
                 seed: rack.config().seed,
-                ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
+                ..PoolConfig::new(node.0, spec.frame_size, ends.count)
             },
             frames: ends.frames,
+            page_sizes: spec.stores.iter().map(|store| store.page_size).collect(),
             before: None,
             any: any.ok_or(PageServiceError::NoFrames(node))?,
             workers: ends.channels.len(),
@@ -62,7 +66,7 @@ impl WorkerPool {
         if let Some(pool) = &self.pool {
             return Ok(Arc::clone(pool));
         }
-        let pool = Pool::new(self.frames.clone(), self.config)?;
+        let pool = Pool::with_page_sizes(self.frames.clone(), self.config, &self.page_sizes)?;
         if let Some(log) = self.before.take().and_then(|before| before.log()) {
             pool.set_log(log);
         }

@@ -26,6 +26,7 @@ fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
         name: name.to_owned(),
         node: NodeId(node),
         backend: Box::new(MemoryBackend::new(BLOCK, pages)),
+        page_size: None,
     }
 }
 
@@ -58,6 +59,7 @@ fn a_node_without_threads_is_asked_what_it_has() {
         name: "unseen".to_owned(),
         node: NodeId(2),
         backend: Box::new(Unseen(MemoryBackend::new(BLOCK, 64))),
+        page_size: None,
     };
     let options = PageOptions {
         time_limit: LIMIT,
@@ -276,6 +278,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
             name: "file".to_owned(),
             node: NodeId(0),
             backend: Box::new(opened.expect("the folder can be written")),
+            page_size: None,
         }]
     };
     let options = PageOptions::default();

@@ -82,12 +82,12 @@ fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
     let mut bench = Bench::new(PAGES, 0.0);
     let version = bench.change(0, 5, 1).version();
     let under_way = FrameState::changed(version - 1);
-    bench.set_word(0, control::state_at(PAGE, FRAMES, 1), under_way.0);
+    bench.set_word(0, LAYOUT.state_at(1), under_way.0);
     // Another node has fetched it from there, with its latch.
     bench.void(1, 0);
     bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
     let latched = FrameState::latched(version, false);
-    bench.set_word(1, control::state_at(PAGE, FRAMES, 0), latched.0);
+    bench.set_word(1, LAYOUT.state_at(0), latched.0);
     bench.rack.restart_switch().unwrap();
     bench.void(1, 0);
     let release = Op::Release { page: page(5) };

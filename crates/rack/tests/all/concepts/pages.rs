@@ -87,6 +87,7 @@ fn rack() -> SimulatedRack {
         name: "ssd".into(),
         node: STORAGE,
         backend: Box::new(ssd),
+        page_size: None,
     };
     PageService::with_stores(&rack, &options, vec![store]).unwrap();
     rack

@@ -17,6 +17,7 @@ mod table;
 mod tasks;
 
 use core::time::Duration;
+use rackweave_rack::config::StoreConfig;
 use rackweave_rack::{Rack, RackConfig};
 
 /// More than any step needs, on however slow a machine.
@@ -89,6 +90,34 @@ fn hosted() -> processes::Running {
     processes::Running::start(config())
 }
 
+/// Bytes of the pages of three stores.
+const PAGE_SIZES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+fn mixed() -> RackConfig {
+    let mut config = config();
+    let stores = PAGE_SIZES.iter().map(|&size| StoreConfig {
+        page_size: Some(size),
+        ..StoreConfig::in_memory(format!("of-{size}"), "storage0", 256 * u64::from(size))
+    });
+    config.store = stores.collect();
+    config.switch.page_stores = PAGE_SIZES.len() as u8;
+    config
+}
+
+fn embedded_with_page_sizes() -> Rack {
+    let builder = Rack::builder().config(mixed());
+    builder.build().expect("the rack can be built")
+}
+
+fn simulated_with_page_sizes() -> Rack {
+    let builder = Rack::builder().config(mixed()).simulated();
+    builder.build().expect("the rack can be built")
+}
+
+fn hosted_with_page_sizes() -> processes::Running {
+    processes::Running::start(mixed())
+}
+
 macro_rules! conforms {
     ($($module:ident: $($test:ident),* $(,)?;)*) => {
         conforms!(@ embedded: $($module: $($test),*;)*);
@@ -144,3 +173,7 @@ conforms! {
 conforms!(@ embedded_over_worse_links: messages: they_come_in_spite_of_faults;);
 conforms!(@ simulated_over_worse_links: messages: they_come_in_spite_of_faults;);
 conforms!(@ hosted_over_worse_links: messages: they_come_in_spite_of_faults;);
+
+conforms!(@ embedded_with_page_sizes: pages: each_store_has_pages_of_its_size;);
+conforms!(@ simulated_with_page_sizes: pages: each_store_has_pages_of_its_size;);
+conforms!(@ hosted_with_page_sizes: pages: each_store_has_pages_of_its_size;);

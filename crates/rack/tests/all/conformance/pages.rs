@@ -109,6 +109,44 @@ pub fn several_pages_are_read_in_one_wait(rack: &Rack) {
     );
 }
 
+/// On a rack with a store of each of [`super::PAGE_SIZES`].
+pub fn each_store_has_pages_of_its_size(rack: &Rack) {
+    let pages = service(rack);
+    let sizes: Vec<_> = pages.stores().iter().map(|it| it.page_size).collect();
+    assert_eq!(sizes, super::PAGE_SIZES);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    // More than the buffer frames of a size, so that pages are written home and come back.
+    let stores = sizes.iter().zip(0..).zip([100u8, 30, 12]);
+    let all: Vec<_> = stores
+        .flat_map(|((&size, store), count)| {
+            here.open(store).expect("it was formatted");
+            (0..count)
+                .map(|number| (size, here.allocate().expect("a page is free"), number))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    for &(size, page, number) in &all {
+        let changed = here.change(page, |bytes| {
+            assert_eq!(bytes.len(), size as usize - 48);
+            bytes.fill(number);
+        });
+        assert_eq!(changed, Ok(()), "{page} of {size} bytes");
+    }
+    for reader in [&there, &here] {
+        for &(size, page, number) in &all {
+            let read = reader.read(page).expect("nobody changes it");
+            assert_eq!(read.data().len(), size as usize - 48, "{page}");
+            assert!(read.data().is_all(number), "{page} of {size} bytes");
+        }
+    }
+    let statistics = here.statistics();
+    assert!(statistics.evicted_dirty > 0, "{statistics:?}");
+    assert!(here.flush().is_ok());
+    drop((here, there));
+    pages.close().expect("all workers are back");
+}
+
 /// In virtual time.
 #[test]
 fn a_scan_overlaps_the_reads_of_its_pages() {

@@ -39,6 +39,7 @@
 
 use super::PageId;
 use rackweave_base::Duration;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a slot.
 pub const SLOT_LEN: u64 = 64;
@@ -117,12 +118,6 @@ pub const HOLD: Duration = Duration::from_millis(20);
 /// Maximum lease words of a node: half a megabyte.
 const LEASE_WORDS_MAX: u32 = 1 << 16;
 
-/// Bytes of the region of this many buffer frames, their spare, their states, the epoch, the survey
-/// and the lease words.
-pub const fn pool_bytes(page_size: u32, frames: u32) -> u64 {
-    leases_at(page_size, frames) + lease_words(frames) as u64 * 8
-}
-
 /// Number of lease words in a pool of `frames`: a power of two, at least two for each buffer frame
 /// if there are not too many, so that few pages share one.
 pub const fn lease_words(frames: u32) -> u32 {
@@ -130,11 +125,6 @@ pub const fn lease_words(frames: u32) -> u32 {
         return LEASE_WORDS_MAX;
     }
     frames.next_power_of_two() * 2
-}
-
-/// Offset of the first lease word in a pool of `frames`.
-pub const fn leases_at(page_size: u32, frames: u32) -> u64 {
-    survey_at(page_size, frames) + 8
 }
 
 /// Offset of a page's lease word from the first of `words`. Pages that share a word revoke each
@@ -145,26 +135,73 @@ pub const fn lease_word_at(page: PageId, words: u32) -> u64 {
     (at & (words as u64 - 1)) * 8
 }
 
-/// Offset, in a pool of `frames`, of the word in which the controller writes the directory for
-/// which it is about to read the states of the buffer frames. A grant of an earlier directory that
-/// the node has not stated by then is void.
-pub const fn survey_at(page_size: u32, frames: u32) -> u64 {
-    epoch_at(page_size, frames) + 8
+/// The region of a node's buffer frames: the frames, a spare one to read homes into, and words:
+/// for each frame its state and the controller's doubt about it, the epoch, the survey, and the
+/// lease words.
+///
+/// Frames have the size of the rack's smallest page. A larger page takes several adjacent ones: it
+/// is named by the first, whose words are the page's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PoolLayout {
+    /// Bytes of a buffer frame.
+    pub frame_size: u32,
+    /// Number of buffer frames.
+    pub frames: u32,
+    /// Bytes of the spare one: of the rack's largest page.
+    pub spare: u32,
 }
 
-/// Offset of the epoch in a pool of `frames`.
-pub const fn epoch_at(page_size: u32, frames: u32) -> u64 {
-    doubt_at(page_size, frames, frames)
-}
+impl PoolLayout {
+    /// Frames for pages of one size.
+    pub const fn new(page_size: u32, frames: u32) -> Self {
+        Self {
+            frame_size: page_size,
+            frames,
+            spare: page_size,
+        }
+    }
 
-/// Offset of the doubt about a buffer frame in a pool of `frames`: four words.
-pub const fn doubt_at(page_size: u32, frames: u32, frame: u32) -> u64 {
-    state_at(page_size, frames, frames) + frame as u64 * DOUBT_LEN
-}
+    /// Bytes of the region.
+    pub const fn bytes(self) -> u64 {
+        self.leases_at() + lease_words(self.frames) as u64 * 8
+    }
 
-/// Offset of the state of a buffer frame in a pool of `frames`.
-pub const fn state_at(page_size: u32, frames: u32, frame: u32) -> u64 {
-    page_size as u64 * (frames as u64 + 1) + frame as u64 * 8
+    /// Offset of a buffer frame; the spare one follows the last one.
+    pub const fn frame_at(self, frame: u32) -> u64 {
+        frame as u64 * self.frame_size as u64
+    }
+
+    /// Offset of the state of a buffer frame.
+    pub const fn state_at(self, frame: u32) -> u64 {
+        self.frame_at(self.frames) + self.spare as u64 + frame as u64 * 8
+    }
+
+    /// Offset of the doubt about a buffer frame: four words.
+    pub const fn doubt_at(self, frame: u32) -> u64 {
+        self.state_at(self.frames) + frame as u64 * DOUBT_LEN
+    }
+
+    /// Offset of the epoch.
+    pub const fn epoch_at(self) -> u64 {
+        self.doubt_at(self.frames)
+    }
+
+    /// Offset of the word in which the controller writes the directory for which it is about to
+    /// read the states of the buffer frames. A grant of an earlier directory that the node has not
+    /// stated by then is void.
+    pub const fn survey_at(self) -> u64 {
+        self.epoch_at() + 8
+    }
+
+    /// Offset of the first lease word.
+    pub const fn leases_at(self) -> u64 {
+        self.survey_at() + 8
+    }
+
+    /// Offset of a page's lease word.
+    pub const fn lease_at(self, page: PageId) -> u64 {
+        self.leases_at() + lease_word_at(page, lease_words(self.frames))
+    }
 }
 
 /// What a node states about a buffer frame, for rebuilding the directory.
@@ -317,16 +354,21 @@ mod tests {
 
     #[test]
     fn parts_do_not_overlap() {
+        const LAYOUT: PoolLayout = PoolLayout::new(4096, 4);
         assert_eq!((generation_at(3), plea_at(3)), (192, 200));
         assert_eq!((server_generation_at(3), server_plea_at(3)), (208, 216));
         assert_eq!((entries_at(3, 0), entries_at(3, 1)), (224, 240));
         assert_eq!(control_bytes(3, 2), 256);
-        assert_eq!(state_at(4096, 4, 1), 5 * 4096 + 8);
-        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 32);
-        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 128);
-        assert_eq!(survey_at(4096, 4), 5 * 4096 + 32 + 128 + 8);
-        assert_eq!(leases_at(4096, 4), 5 * 4096 + 32 + 128 + 16);
-        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 16 + 8 * 8);
+        assert_eq!(LAYOUT.state_at(1), 5 * 4096 + 8);
+        assert_eq!(LAYOUT.doubt_at(1), 5 * 4096 + 32 + 32);
+        assert_eq!(LAYOUT.epoch_at(), 5 * 4096 + 32 + 128);
+        assert_eq!(LAYOUT.survey_at(), 5 * 4096 + 32 + 128 + 8);
+        assert_eq!(LAYOUT.leases_at(), 5 * 4096 + 32 + 128 + 16);
+        assert_eq!(LAYOUT.bytes(), 5 * 4096 + 32 + 128 + 16 + 8 * 8);
+        // The spare one has the largest page.
+        let spare = 65536;
+        let mixed = PoolLayout { spare, ..LAYOUT };
+        assert_eq!(mixed.state_at(0), 4 * 4096 + 65536);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl StoreUser {
                     capacity: self.store().plan.pages,
                     identity: IDENTITY,
                 };
-                let page_size = worker.pool().config().page_size;
+                let page_size = worker.pool().page_size(STORE);
                 return match Formatting::new(options, page_size) {
                     Ok(formatting) => Job::Formats(formatting),
                     Err(error) => {

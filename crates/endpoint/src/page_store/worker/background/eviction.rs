@@ -2,6 +2,7 @@
 
 use crate::page_store::FixError;
 use crate::page_store::directory::{Answer, Directory, Op};
+use crate::page_store::pool::SizeClass;
 use crate::page_store::pool::table::{DIRTY, EVICTING};
 use crate::page_store::worker::Worker;
 use crate::page_store::worker::flush::FlushKey;
@@ -10,6 +11,7 @@ use rackweave_base::Instant;
 use rackweave_base::memory::FrameRead;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FrameState, PageId};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Frames that the clock inspects in one poll, for each buffer frame that is wanted.
@@ -31,19 +33,25 @@ pub(in crate::page_store::worker) struct Eviction {
 }
 
 impl<D: Directory> Worker<D> {
-    /// Runs the clock over the pages: gives each used page a second chance, and drops the others,
-    /// or starts to write them.
-    pub(super) fn choose_victims(&mut self, low_water: usize) -> bool {
-        let on_the_way = self.pool.isolated() + self.pool.evicting.load(Ordering::Relaxed);
-        let have = self.pool.frames_free() + on_the_way;
-        if have >= low_water {
+    /// Runs the clock over the pages of each size that is short of buffer frames: gives each used
+    /// page a second chance, and drops the others, or starts to write them.
+    pub(super) fn choose_victims(&mut self) -> bool {
+        let pool = Arc::clone(&self.pool);
+        let short = pool.sizes.iter().filter(|class| class.is_short());
+        short.fold(false, |chose, class| self.choose_victims_of(class) | chose)
+    }
+
+    fn choose_victims_of(&mut self, class: &SizeClass) -> bool {
+        let on_the_way = [&class.isolated, &class.evicting].map(|it| it.load(Ordering::Relaxed));
+        let have = class.free() + on_the_way.iter().sum::<usize>();
+        if have >= class.low_water {
             return false;
         }
-        let wanted = (low_water - have).max(self.pool.config.evict_batch as usize);
+        let wanted = (class.low_water - have).max(class.evict_batch);
         let may_write = self.pool.may_write(self.now);
         let mut chosen = 0;
         for _ in 0..wanted * LOOKS {
-            let frame = self.pool.tick();
+            let frame = class.tick();
             let meta = self.pool.table.meta(frame);
             let Some(page) = meta.page() else {
                 continue;
@@ -97,7 +105,7 @@ impl<D: Directory> Worker<D> {
         meta.set(EVICTING);
         drop(shard);
         self.pool.seal(&read);
-        self.count_eviction(&flush, 1);
+        self.count_eviction(frame, &flush, 1);
         self.evictions.push(Eviction {
             lsn: meta.lsn.load(Ordering::Acquire),
             read,
@@ -110,17 +118,18 @@ impl<D: Directory> Worker<D> {
         true
     }
 
-    fn count_eviction(&self, flush: &Option<FlushKey>, change: isize) {
+    fn count_eviction(&self, frame: u32, flush: &Option<FlushKey>, change: isize) {
         let change = change as usize;
         self.pool.moving.fetch_add(change, Ordering::Relaxed);
         if flush.is_none() {
-            self.pool.evicting.fetch_add(change, Ordering::Relaxed);
+            let class = self.pool.sizes.at(frame);
+            class.evicting.fetch_add(change, Ordering::Relaxed);
         }
     }
 
     /// Gives up a write that has not started.
     pub(in crate::page_store::worker) fn give_up_eviction(&self, eviction: Eviction) {
-        self.count_eviction(&eviction.flush, -1);
+        self.count_eviction(eviction.read.frame(), &eviction.flush, -1);
         let frame = eviction.read.frame();
         self.pool.table.meta(frame).clear(EVICTING);
         self.pool.let_go(eviction.read);
@@ -128,7 +137,7 @@ impl<D: Directory> Worker<D> {
 
     /// Gives up a write whose outcome is unknown.
     pub(in crate::page_store::worker) fn abandon_eviction(&self, eviction: Eviction) {
-        self.count_eviction(&eviction.flush, -1);
+        self.count_eviction(eviction.read.frame(), &eviction.flush, -1);
         eviction.read.abandon();
     }
 
@@ -213,7 +222,7 @@ impl<D: Directory> Worker<D> {
 
     /// A page was written home (true), or need not be any more, or could not be.
     fn end_eviction(&mut self, eviction: Eviction, result: Result<bool, FixError>) {
-        self.count_eviction(&eviction.flush, -1);
+        self.count_eviction(eviction.read.frame(), &eviction.flush, -1);
         let Eviction {
             read, page, flush, ..
         } = eviction;
