@@ -9,9 +9,10 @@
 mod tests;
 
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
-use super::seamless_4::testbed::{THREADS, link_pages_per_second};
+use super::seamless_4::testbed::{PAGE_BYTES, THREADS, link_pages_per_second};
 use super::seamless_4::worker::Want;
 use crate::harness::prelude::*;
+use rackweave_programs::pages::transfers_at_a_time;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
@@ -196,6 +197,7 @@ fn measured(curves: &[Curve], plan: &SweepPlan) -> Measured {
         part: PAPER_CAPACITY / plan.capacity,
         paper_capacity: PAPER_CAPACITY,
         threads: THREADS,
+        lanes: transfers_at_a_time(PAGE_BYTES),
         link: link_pages_per_second(),
         curves: curves.iter().filter_map(Curve::values).collect::<Vec<Values>>(),
     };

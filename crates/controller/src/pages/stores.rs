@@ -5,7 +5,7 @@ use super::registry::StoreRegistry;
 use super::set_up::{READS_MAX, address, with_pages};
 use crate::lanes::{LaneLink, Wanted};
 use crate::{Controller, Site};
-use rackweave_programs::pages::{PageRole, StoreEntry};
+use rackweave_programs::pages::{PageRole, StoreEntry, transfers_at_a_time};
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::Access;
 
@@ -47,6 +47,7 @@ impl Controller {
             pages: spec.pages,
             page_size: spec.page_size,
             blocks_per_page: spec.page_size / spec.block_size,
+            lanes: transfers_at_a_time(spec.page_size),
             nsid: spec.nsid,
             first_queue: registry.queue_lanes[usize::from(store)],
             connected,

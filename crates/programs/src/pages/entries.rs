@@ -130,6 +130,8 @@ pub struct StoreEntry {
     pub page_size: u32,
     /// Logical blocks of a page.
     pub blocks_per_page: u32,
+    /// How many source lanes of a node carry such pages ([`super::transfers_at_a_time`]).
+    pub lanes: u8,
     /// The namespace.
     pub nsid: u32,
     /// The I/O queue of the first slot; the other slots' follow.

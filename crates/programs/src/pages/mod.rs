@@ -64,6 +64,7 @@ pub use entries::{
 };
 pub use movement::cargo;
 pub use second::SecondPlace;
+pub use sources::transfers_at_a_time;
 pub use task::{Digests, End, PageDigest, PageTask, Tasks};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time. The lane after them

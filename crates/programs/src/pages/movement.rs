@@ -1,7 +1,7 @@
 //! The start of a movement: a transfer out of a node's memory, or a command to its store.
 
 use super::request::Asked;
-use super::{Digests, End, PageTask, Pages, Tasks, sources};
+use super::{Digests, End, PageTask, Pages, StoreEntry, Tasks, sources};
 use rackweave_base::Psn;
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
@@ -66,14 +66,18 @@ impl Pages {
             return (Status::Moving, Some(work));
         };
         let stored = self.stores.lookup(usize::from(asked.request.page.store()));
-        let length = stored.map_or(0, |store| store.page_size);
-        if !source.has(frame, length) {
+        let Some(&StoreEntry {
+            page_size, lanes, ..
+        }) = stored.filter(|store| source.has(frame, store.page_size))
+        else {
             return (Status::Invalid, None);
-        }
+        };
         let cell = usize::from(node);
         let sources = &mut self.registers.sources;
         let turn = asked.psn.get();
-        let taken = sources.update(&mut pass.cursor, cell, |cell| sources::take(cell, turn));
+        let taken = sources.update(&mut pass.cursor, cell, |cell| {
+            sources::take(cell, turn, lanes)
+        });
         let Some(bit) = taken else {
             return (Status::Busy, None);
         };
@@ -84,7 +88,7 @@ impl Pages {
             source_rkey: source.rkey,
             target_address: target.frame(asked.request.frame),
             target_rkey: target.rkey,
-            length,
+            length: page_size,
             cookie: cargo(asked.slot, asked.psn),
             header: Some(asked.request.page.tag()),
         };

@@ -19,15 +19,30 @@ const fn half(cell: u64, parity: bool) -> u64 {
     cell >> if parity { SOURCES as u32 } else { 0 } & MASK
 }
 
-/// Takes a free lane for a transfer and returns its number: the first from lane `turn` modulo
-/// [`SOURCES`] on. Lanes take turns because NICs control the rate of each queue pair: one that
-/// carries every transfer would stay slow after a congestion, and the others unused.
-pub(super) fn take(cell: &mut u64, turn: u32) -> Option<u8> {
-    let free = !(half(*cell, false) | half(*cell, true)) & MASK;
+/// Bytes of the transfers out of a node at a time, unless two pages are more: a little less than
+/// the queue of a switch port. Three transfers of 64 KiB fill a link of 100 Gbit/s. What more of
+/// them send at once only queues at the port of the node that they go to, and is lost there when
+/// its queue is full.
+const BYTES_MAX: u32 = 960 << 10;
+
+/// How many pages of this many bytes are moved out of a node's memory at a time.
+pub const fn transfers_at_a_time(page_size: u32) -> u8 {
+    match BYTES_MAX / page_size {
+        0 | 1 => 2,
+        lanes if lanes < SOURCES as u32 => lanes as u8,
+        _ => SOURCES,
+    }
+}
+
+/// Takes a free lane of the first `lanes` for a transfer and returns its number: the first from
+/// lane `turn` modulo `lanes` on. Lanes take turns because NICs control the rate of each queue
+/// pair: one that carries every transfer would stay slow after a congestion, and the others unused.
+pub(super) fn take(cell: &mut u64, turn: u32, lanes: u8) -> Option<u8> {
+    let free = !(half(*cell, false) | half(*cell, true)) & ((1 << lanes) - 1);
     if free == 0 {
         return None;
     }
-    let first = turn % u32::from(SOURCES);
+    let first = turn % u32::from(lanes);
     let later = free >> first << first;
     let bit = if later == 0 { free } else { later }.trailing_zeros() as u8;
     let parity = *cell & PARITY != 0;
@@ -69,22 +84,22 @@ mod tests {
     fn all_lanes_are_taken_and_no_more() {
         let mut cell = 0;
         for bit in 0..SOURCES {
-            assert_eq!(take(&mut cell, 0), Some(bit));
+            assert_eq!(take(&mut cell, 0, SOURCES), Some(bit));
             if bit == 7 {
                 assert!(end_epoch(&mut cell));
             }
         }
-        assert_eq!(take(&mut cell, 0), None);
+        assert_eq!(take(&mut cell, 0, SOURCES), None);
         release(&mut cell, 3);
         release(&mut cell, 20);
-        assert_eq!(take(&mut cell, 0), Some(3));
-        assert_eq!(take(&mut cell, 0), Some(20));
+        assert_eq!(take(&mut cell, 0, SOURCES), Some(3));
+        assert_eq!(take(&mut cell, 0, SOURCES), Some(20));
         for bit in 0..SOURCES {
             release(&mut cell, bit);
         }
         assert!(take_lease(&mut cell) && !take_lease(&mut cell));
         assert_eq!(
-            take(&mut cell, 0),
+            take(&mut cell, 0, SOURCES),
             Some(0),
             "the lane for lease words is none of them"
         );
@@ -96,18 +111,30 @@ mod tests {
     #[test]
     fn lanes_take_turns() {
         let mut cell = 0;
-        let mut taken = |turn| take(&mut cell, turn);
+        let mut taken = |turn| take(&mut cell, turn, SOURCES);
         assert_eq!(taken(29), Some(29));
         assert_eq!(taken(u32::from(SOURCES) + 29), Some(30));
         assert_eq!(taken(29), Some(0), "the lanes before are free");
     }
 
     #[test]
+    fn large_pages_have_fewer_lanes() {
+        let few =
+            [4 << 10, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20].map(transfers_at_a_time);
+        assert_eq!(few, [31, 31, 30, 15, 2, 2]);
+        let mut cell = 0;
+        let taken: Vec<_> = (0..4).map(|_| take(&mut cell, 2, 3)).collect();
+        assert_eq!(taken, [Some(2), Some(0), Some(1), None]);
+        // Smaller pages have others.
+        assert_eq!(take(&mut cell, 0, SOURCES), Some(3));
+    }
+
+    #[test]
     fn two_ends_of_epochs_outlast_every_transfer_from_before() {
         let mut cell = 0;
-        let before = take(&mut cell, 0).unwrap();
+        let before = take(&mut cell, 0, SOURCES).unwrap();
         assert!(end_epoch(&mut cell), "nothing was there before");
-        let after = take(&mut cell, 0).unwrap();
+        let after = take(&mut cell, 0, SOURCES).unwrap();
         assert!(!end_epoch(&mut cell), "one from before is under way");
         release(&mut cell, after);
         assert!(!end_epoch(&mut cell));

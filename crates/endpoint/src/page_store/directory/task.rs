@@ -10,11 +10,10 @@ use rackweave_wire::fabric::page::Response;
 
 /// The first pause before a retry: about the time that a page of a few KiB needs on a lane.
 pub(super) const PAUSE_FIRST: Duration = Duration::from_micros(2);
-/// The longest pause: about the time of an SSD write, which is the longest that a peer is busy.
-const PAUSE_LAST: Duration = Duration::from_micros(128);
-/// The longest pause for each operation of a channel that pauses. Otherwise the requests of a deep
-/// queue, repeated in vain, would take the link from the pages that they wait for.
-const PAUSE_EACH: Duration = Duration::from_micros(32);
+/// The longest pause for each operation of the channel that pauses. More of them pause longer:
+/// otherwise the requests of a deep queue, repeated in vain, would take the link from the pages
+/// that they wait for. A single one has about as long to wait as a few pages take on a link.
+const PAUSE_LAST: Duration = Duration::from_micros(32);
 /// How long an operation retries. This is far longer than any transfer, and longer than the
 /// controller needs to detect a dead node, so beyond it the caller should get a result.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -160,7 +159,7 @@ impl Task {
     /// Pauses, longer each time. So many operations of the channel do.
     pub fn pause(&mut self, now: Instant, then: Then, pausing: u32) -> Waits {
         let until = now + self.pause;
-        self.pause = (self.pause * 2).min(PAUSE_LAST.max(PAUSE_EACH * u64::from(pausing)));
+        self.pause = (self.pause * 2).min(PAUSE_LAST * u64::from(pausing.max(1)));
         Waits::Until(until, then)
     }
 
