@@ -44,7 +44,7 @@ pub use pages::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
     TargetReply, TargetRequest, first_in_turn,
 };
-pub use rackweave_programs::pages::LostPage;
+pub use rackweave_programs::pages::{LostPage, transfers_at_a_time};
 pub use regions::{LocalRegions, RegionError, RegionName, RegionPurpose};
 pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerSpec};
 pub use site::{NodeAddress, Site, SwitchAddress};

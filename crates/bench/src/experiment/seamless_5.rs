@@ -12,7 +12,7 @@ use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::{PAGE_BYTES, THREADS, link_pages_per_second};
 use super::seamless_4::worker::Want;
 use crate::harness::prelude::*;
-use rackweave_programs::pages::transfers_at_a_time;
+use rackweave_controller::transfers_at_a_time;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
