@@ -118,7 +118,8 @@ impl PagesOptions {
             config.switch.consumer_rings = 0;
             config.switch.producer_rings = 0;
         }
-        config.switch.page_size = self.page_size;
+        // Stores of the configuration may have smaller pages.
+        config.switch.page_size = config.switch.page_size.min(self.page_size);
         // A directory needs at least one entry.
         config.switch.page_entries = indexed.clamp(1, 1 << 24) as u32;
         let at_least = |setting: &mut u16, needed: u64| {
@@ -148,17 +149,17 @@ impl PagesOptions {
         nodes: &Nodes,
         backend: Box<dyn Backend>,
     ) -> Result<PageService> {
-        let page_size = rack.config().switch.page_size;
-        if page_size != self.page_size {
+        let (smallest, page_size) = (rack.config().switch.page_size, self.page_size);
+        if smallest > page_size {
             return Err(YcsbError::OtherPageSize {
-                rack: page_size,
-                asked: self.page_size,
+                rack: smallest,
+                asked: page_size,
             });
         }
         let pages = backend.blocks() / u64::from(page_size / backend.block_size()).max(1);
         let node = |&node: &NodeId| PageNode {
             node,
-            frames: self.frames(),
+            frames: self.frames() * (page_size / smallest),
             workers: self.load.threads,
             slots: self.slots(),
         };
@@ -174,7 +175,7 @@ impl PagesOptions {
             name: "ycsb".into(),
             node: nodes.storage,
             backend,
-            page_size: None,
+            page_size: Some(page_size),
         };
         Ok(PageService::with_stores(rack, &wanted, vec![store])?)
     }
@@ -188,7 +189,6 @@ impl PagesOptions {
     /// If the rack has no page directory, or no frames for the nodes.
     pub fn of_rack(mut self, rack: &Rack, nodes: &Nodes) -> Result<(Self, PageService)> {
         let (config, roles) = (rack.config(), [Role::Compute, Role::Guest]);
-        let page_size = config.switch.page_size;
         // If the directory is to be made, all nodes get an equal part of it.
         let all: usize = roles.iter().map(|&role| config.nodes_of(role).len()).sum();
         let part = |whole: u16, of: u16| (usize::from(whole) / all.max(1)) as u16 / of.max(1);
@@ -202,14 +202,19 @@ impl PagesOptions {
             ..PageOptions::default()
         };
         let service = PageService::new(rack, &wanted)?;
-        (self.page_size, self.shared) = (page_size, true);
+        // Each page size has buffer frames in proportion to the number of its stores.
+        let sizes: Vec<_> = service.stores().iter().map(|it| it.page_size).collect();
+        (self.page_size, self.shared) = (sizes.first().copied().unwrap_or(self.page_size), true);
+        let same = sizes.iter().filter(|&&size| size == self.page_size);
+        let (same, all) = (same.count() as u64, sizes.len().max(1) as u64);
         let spec = rack.ask(PageSpecOf {}).map_err(PageServiceError::from)?;
         let members = spec.iter().flat_map(|spec| &spec.nodes);
         for member in members.filter(|member| nodes.compute.contains(&member.node)) {
             self.load.threads = self.load.threads.min(member.workers);
             let depth = u64::from(member.slots).saturating_sub(BACKGROUND_SLOTS) / 2;
             self.load.depth = self.load.depth.min(depth.max(1) as u16);
-            self.buffer_bytes = u64::from(member.frames) * u64::from(page_size);
+            let bytes = u64::from(member.frames) * u64::from(config.switch.page_size);
+            self.buffer_bytes = bytes * same / all;
         }
         Ok((self, service))
     }

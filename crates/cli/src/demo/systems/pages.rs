@@ -63,9 +63,13 @@ impl PagesPlan {
             _ => None,
         };
         let entries = u64::from(config.switch.page_entries);
+        let smallest = config.switch.page_size;
         let mut options = PagesOptions {
             load: load(config),
-            page_size: config.switch.page_size,
+            page_size: match &place {
+                StoreLocation::Given(store, _) => store.page_size(smallest),
+                _ => smallest,
+            },
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };

@@ -69,7 +69,7 @@ pub fn measure(test: &mut TestRun<'_>, bench: &Bench<'_>) -> Result<Value, CliEr
     let worker = service.worker(keeper)?;
     let mut reader = Reader::new(&rack, reader, page_bytes)?;
     bench.globals.live.phase("pages are allocated");
-    let frames = u64::from(worker.pool().config().frames);
+    let frames = u64::from(worker.pool().frames_of(0));
     let all = Allocated::new(&worker, frames + frames / 2)?;
     test.step(true);
     let recent = &all.pages[all.pages.len().saturating_sub(HITS)..];

@@ -167,6 +167,17 @@ impl Pool {
         self.sizes.of_store(store).page_size
     }
 
+    /// Number of buffer frames for a store's pages.
+    pub fn frames_of(&self, store: u8) -> u32 {
+        self.sizes.of_store(store).count
+    }
+
+    /// The same for the page size that has the fewest.
+    pub fn frames_of_any(&self) -> u32 {
+        let counts = self.sizes.iter().map(|class| class.count);
+        counts.min().unwrap_or_default()
+    }
+
     /// The pool's configuration.
     pub fn config(&self) -> &PoolConfig {
         &self.config

@@ -31,7 +31,8 @@ enum Part {
 
 impl PageWorker {
     /// Reads pages one after the other, in their order. While one is used, up to `ahead` of the
-    /// next ones, at most a quarter of the node's buffer frames, are requested or present already.
+    /// next ones, at most a quarter of the node's buffer frames of a size, are requested or present
+    /// already.
     /// Each page is a version that was the newest at some moment between its request and the end of
     /// its step; at its time limit, counted from its request, its step ends with an error, and the
     /// scan continues with the next.
@@ -63,7 +64,7 @@ impl PageWorker {
         pages: I,
         ahead: usize,
     ) -> Scan<I::IntoIter> {
-        let frames = self.pool().config().frames as usize;
+        let frames = self.pool().frames_of_any() as usize;
         self.in_order(pages, ahead.min(frames / 4))
     }
 
