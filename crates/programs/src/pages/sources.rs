@@ -23,9 +23,9 @@ const fn half(cell: u64, parity: bool) -> u64 {
 ///
 /// Three such transfers fill a link of 100 Gbit/s; the rest queues at the port of the node that
 /// they go to, where a queue of 1 MiB is assumed. 31 lanes lost so many packets there that a deep
-/// queue got 155,000 pages/s of 187,000; 15 never overflow it and get 183,000. But NICs control the
-/// rate of each queue pair (DCQCN), and after a congestion 15 slow ones together left the link idle:
-/// figure 3 with leases fell by a third. 23 get 169,000, and figure 3 is as with 31.
+/// queue got 155,000 pages/s of 187,000; 15 never overflow it and get 183,000. But NICs control
+/// the rate of each queue pair (DCQCN), and after a congestion 15 slow ones together left the link
+/// idle: figure 3 with leases fell by a third. 23 get 169,000, and figure 3 is as with 31.
 const BYTES_MAX: u32 = 1472 << 10;
 
 /// How many pages of this many bytes are moved out of a node's memory at a time.
