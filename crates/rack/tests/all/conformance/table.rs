@@ -2,8 +2,9 @@
 //! "yes" where every test of the row is run, and "–" where none is.
 
 use super::{
-    by_bytes, embedded, embedded_over_worse_links, hosted, hosted_over_worse_links, simulated,
-    simulated_over_bad_links, simulated_over_worse_links, with_driver,
+    by_bytes, embedded, embedded_over_worse_links, embedded_with_page_sizes, hosted,
+    hosted_over_worse_links, hosted_with_page_sizes, simulated, simulated_over_bad_links,
+    simulated_over_worse_links, simulated_with_page_sizes, with_driver,
 };
 use std::path::Path;
 
@@ -23,6 +24,13 @@ const BAD_LINKS: Columns = [
     &[hosted_over_worse_links::TESTS],
 ];
 
+/// Those whose stores have several page sizes.
+const PAGE_SIZES: Columns = [
+    &[embedded_with_page_sizes::TESTS],
+    &[simulated_with_page_sizes::TESTS],
+    &[hosted_with_page_sizes::TESTS],
+];
+
 /// A test of another crate: the file, and the function.
 type Other = (&'static str, &'static str);
 
@@ -37,7 +45,7 @@ enum Proof {
 use Proof::{Others, Suite};
 
 /// The rows, in the order of the table, without links.
-const ROWS: [(&str, Proof); 11] = [
+const ROWS: [(&str, Proof); 12] = [
     (
         "flows: shuffle",
         Suite(RACKS, &["flows::a_shuffle_brings_each_item_once"]),
@@ -67,6 +75,10 @@ const ROWS: [(&str, Proof); 11] = [
                 "pages::a_closed_store_is_found_closed",
             ],
         ),
+    ),
+    (
+        "pages of several sizes",
+        Suite(PAGE_SIZES, &["pages::each_store_has_pages_of_its_size"]),
     ),
     (
         "index: a B+tree by RPC or one-sided READs, rebalanced online",
