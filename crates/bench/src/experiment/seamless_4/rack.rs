@@ -111,6 +111,7 @@ impl PageRack {
                 all,
                 order: Scatter::new(shape.cold.max(1), run.seed),
                 taken: Cell::new(0),
+                fetching: RefCell::default(),
             }),
             seed: run.seed,
             measurements: 0,
@@ -224,6 +225,7 @@ impl PageRack {
             ready: VecDeque::new(),
             free: (0..slots).rev().collect(),
             polled: Vec::new(),
+            is_blocked: false,
         };
         self.rack.spawn(ASKING, worker);
         Ok(())

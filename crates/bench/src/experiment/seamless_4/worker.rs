@@ -9,6 +9,7 @@ use rackweave_endpoint::page_store::directory::{
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageId, PageSource};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule};
+use std::collections::HashSet;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
@@ -36,13 +37,28 @@ pub struct Pages {
     pub order: Scatter,
     /// Number of storage pages already requested.
     pub taken: Cell<u64>,
+    /// Pages in memory that threads of the node are fetching. A node fetches a page once at a time:
+    /// with each request the switch takes any earlier copy of the node for dropped, and transfers
+    /// of the page from then on begin again.
+    pub fetching: RefCell<HashSet<u64>>,
 }
 
+/// How often a page that nobody fetches is looked for.
+const DRAWS: u32 = 64;
+
+/// When to look again.
+const AGAIN: Duration = Duration::from_micros(2);
+
 impl Pages {
-    /// Draws a page to request; none if none is left.
+    /// Draws a page to request; none if none is left, or none is found that nobody fetches.
     fn draw(&self, want: Want, rng: &mut Rng) -> Option<PageId> {
-        if want != Want::Storage {
+        if want == Want::Latch {
             return PageId::new(0, rng.below(self.held));
+        }
+        if want == Want::Memory {
+            let mut drawn = (0..DRAWS).map(|_| rng.below(self.held));
+            let index = drawn.find(|&index| self.fetching.borrow_mut().insert(index))?;
+            return PageId::new(0, index);
         }
         let taken = self.taken.get();
         self.taken.set(taken + 1);
@@ -109,6 +125,8 @@ pub struct Worker {
     /// Places without a request.
     pub free: Vec<u32>,
     pub polled: Vec<Completion>,
+    /// No page was found that nobody fetches.
+    pub is_blocked: bool,
 }
 
 impl Worker {
@@ -131,16 +149,18 @@ impl Worker {
         if self.due(now).is_none_or(|due| due > now) || self.free.is_empty() {
             return Ok(None);
         }
-        let due = match &mut self.pace {
-            Pace::Open(schedule) => schedule.take(now),
-            Pace::Closed(_) => Some(now),
+        let Some(page) = self.pages.draw(self.want, &mut self.rng) else {
+            self.is_blocked = self.want == Want::Memory;
+            return match self.is_blocked {
+                true => Ok(None),
+                false => Err("no page is left that nobody has read".into()),
+            };
         };
-        let Some(due) = due else {
-            return Ok(None);
+        let due = match &mut self.pace {
+            Pace::Open(schedule) => schedule.take(now).ok_or("a request was due")?,
+            Pace::Closed(_) => now,
         };
         let place = self.free.pop().ok_or("there was space")?;
-        let page = self.pages.draw(self.want, &mut self.rng);
-        let page = page.ok_or("no page is left that nobody has read")?;
         Ok(Some(Going { page, due, place }))
     }
 
@@ -215,6 +235,9 @@ impl Worker {
 
     fn end(&mut self, at: Instant, going: Going) {
         self.free.push(going.place);
+        if self.want == Want::Memory {
+            self.pages.fetching.borrow_mut().remove(&going.page.index());
+        }
         let mut tally = self.tally.borrow_mut();
         let (from, until) = tally.window;
         tally.ended += u64::from(from <= at && at < until);
@@ -271,6 +294,7 @@ impl Worker {
 
     /// One turn of the core; `verbs` add up its cost.
     fn work(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
+        self.is_blocked = false;
         while let Some(reply) = self.channel.poll(now, verbs) {
             self.replied(verbs, now, reply)?;
         }
@@ -297,6 +321,10 @@ impl Program for Worker {
             return Ok(Step::Compute(Duration::ZERO));
         }
         let due = self.due(now).filter(|_| !self.free.is_empty());
+        let due = due.map(|due| match self.is_blocked {
+            true => due.max(now + AGAIN),
+            false => due,
+        });
         if self.under_way() == 0 {
             return Ok(match due {
                 Some(due) => Step::Sleep(due.max(now).since(now)),
