@@ -147,9 +147,7 @@ impl PagesPlan {
         // run.
         let mut own = Rng::new(seed).fork("allocators");
         let second = StorePlan::draw(&mut own, page_size).map(|it| mixed(seed, it));
-        if let Some(second) = second {
-            second.enlarge(&mut nodes, page_size);
-        }
+        second.inspect(|it| it.enlarge(&mut nodes, page_size));
         let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
         let switch = &mut config.switch;
         switch.page_size = second.map_or(page_size, |it| it.page_size.min(page_size));

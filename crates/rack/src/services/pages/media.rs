@@ -141,6 +141,24 @@ pub(super) fn known(rack: &Rack, spec: &PageSpec) -> Vec<StoreInfo> {
     stores.map(info).collect()
 }
 
+/// Number of pages of a medium with blocks of this size and number.
+fn pages_of(
+    name: &str,
+    (block_size, blocks): (u32, u64),
+    page_size: u32,
+) -> Result<u64, PageServiceError> {
+    let pages = blocks / u64::from(page_size / block_size).max(1);
+    if block_size <= page_size && pages >= StoreLayout::CAPACITY_MIN {
+        return Ok(pages);
+    }
+    Err(PageServiceError::Medium {
+        name: name.to_owned(),
+        blocks,
+        block_size,
+        page_size,
+    })
+}
+
 /// Puts a target on each node here that has stores, and asks those elsewhere.
 pub(super) fn add_targets(
     rack: &Rack,
@@ -188,23 +206,14 @@ pub(super) fn add_targets(
                 (name, node, page_size, sizes, before + 1)
             }
         };
-        let (block_size, blocks) = sizes;
-        let pages = blocks / u64::from(page_size / block_size).max(1);
-        if block_size > page_size || pages < StoreLayout::CAPACITY_MIN {
-            return Err(PageServiceError::Medium {
-                name,
-                blocks,
-                block_size,
-                page_size,
-            });
-        }
+        let pages = pages_of(&name, sizes, page_size)?;
         if usize::from(node.0) >= rack.config().node.len() {
             return Err(PageServiceError::NoNode(node));
         }
         specs.push(PageStoreSpec {
             target: node,
             nsid: nsid as u32,
-            block_size,
+            block_size: sizes.0,
             page_size,
             pages,
         });
