@@ -231,8 +231,8 @@ impl Frames {
     /// false if the frame does not contain them.
     #[must_use]
     pub fn peek(&self, frame: u32, at: usize, target: &mut [u8]) -> bool {
-        let (start, room) = self.0.range(frame);
-        if at.checked_add(target.len()).is_none_or(|end| end > room) {
+        let (start, len) = self.0.range(frame);
+        if at.checked_add(target.len()).is_none_or(|end| end > len) {
             return false;
         }
         self.0.block.read(start + at, target);

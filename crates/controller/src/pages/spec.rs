@@ -203,11 +203,8 @@ pub enum PageSetUpError {
 impl PageSpec {
     /// The region of so many buffer frames.
     pub fn layout(&self, frames: u32) -> PoolLayout {
-        let largest = self.stores.iter().map(|store| store.page_size).max();
-        PoolLayout {
-            spare: largest.unwrap_or(self.frame_size),
-            ..PoolLayout::new(self.frame_size, frames)
-        }
+        let sizes = self.stores.iter().map(|store| store.page_size);
+        PoolLayout::new(self.frame_size, frames).with_page_sizes(sizes)
     }
 
     /// Number of pages of all stores.

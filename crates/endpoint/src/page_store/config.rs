@@ -7,9 +7,9 @@ use rackweave_base::Duration;
 pub struct PoolConfig {
     /// The node's number in the directory.
     pub node: u16,
-    /// Bytes of a page and of a buffer frame; of the smallest page, if there are several sizes.
-    pub page_size: u32,
-    /// Number of buffer frames of that size.
+    /// Bytes of a buffer frame: of a page, or of the smallest one if there are several sizes.
+    pub frame_size: u32,
+    /// Number of buffer frames.
     pub frames: u32,
     /// The identity of the pages' store; zero if it is not known yet
     /// ([`super::Pool::set_identity`]).
@@ -41,11 +41,11 @@ impl PoolConfig {
 
     /// A pool with this many buffer frames and default settings: checksums on, no leases; an eighth
     /// of the buffer frames kept free, but at most 64; evicted in batches of half as many.
-    pub fn new(node: u16, page_size: u32, frames: u32) -> Self {
+    pub fn new(node: u16, frame_size: u32, frames: u32) -> Self {
         let low_water = (frames / 8).clamp(1, 64);
         Self {
             node,
-            page_size,
+            frame_size,
             frames,
             store_id: 0,
             checksums: true,

@@ -168,3 +168,36 @@ pub enum PageRole {
         store: u8,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_does_not_reach_beyond_the_buffer_frames() {
+        let sizes = [4096, 16384].into_iter();
+        let node = NodeEntry {
+            address: 1 << 20,
+            rkey: Rkey(1),
+            layout: PoolLayout::new(4096, 8).with_page_sizes(sizes),
+            first_source: LaneId(0),
+            stores: StoreSet::ALL,
+        };
+        assert_eq!(node.frame(3), (1 << 20) + 3 * 4096);
+        // Frame 8 is the spare one, of the largest page.
+        for (frame, page_size, fits) in [
+            (7, 4096, true),
+            (4, 16384, true),
+            (8, 16384, true),
+            (9, 16384, false),
+            (12, 4096, false),
+            (u32::MAX, 1 << 20, false),
+        ] {
+            assert_eq!(
+                node.has(frame, page_size),
+                fits,
+                "{page_size} bytes at {frame}"
+            );
+        }
+    }
+}

@@ -231,6 +231,11 @@ fn stores_are_checked() {
              least one page",
         ),
         (
+            store("node = 'a'\nbytes = 65536\npage_size = 4096"),
+            "rack.toml:11:13: store.page_size is 4096: a power of two from switch.page_size to \
+             1048576 is needed: lower switch.page_size, which is the smallest page size of the rack",
+        ),
+        (
             store("node = 'a'\nmedium = 'file'\nbytes = 65536"),
             "store \"s\" has the medium \"file\" and no file; say path = \"...\" in its [[store]]",
         ),

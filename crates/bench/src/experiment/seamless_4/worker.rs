@@ -38,8 +38,8 @@ pub struct Pages {
     /// Number of storage pages already requested.
     pub taken: Cell<u64>,
     /// Pages in memory that threads of the node are fetching. A node fetches a page once at a time:
-    /// with each request the switch takes any earlier copy of the node for dropped, and transfers
-    /// of the page from then on begin again.
+    /// its request means that it has dropped an earlier copy, and the switch then repeats the
+    /// transfers of that page which are in progress.
     pub fetching: RefCell<HashSet<u64>>,
 }
 

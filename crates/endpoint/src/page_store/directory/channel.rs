@@ -136,8 +136,7 @@ impl Channel {
                     return self.wait(now, slot, task, waits);
                 }
                 Step::Switch(goal) | Step::Fallback(goal) => {
-                    let paused = (self.parts.node, self.pausing);
-                    match task.hop(paused, now, step, goal) {
+                    match task.hop(self.parts.node, now, step, goal, self.pausing) {
                         Ok(step) => step,
                         Err(waits) => return self.wait(now, slot, task, waits),
                     }

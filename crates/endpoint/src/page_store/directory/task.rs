@@ -10,9 +10,9 @@ use rackweave_wire::fabric::page::Response;
 
 /// The first pause before a retry: about the time that a page of a few KiB needs on a lane.
 pub(super) const PAUSE_FIRST: Duration = Duration::from_micros(2);
-/// The longest pause for each operation of the channel that pauses. More of them pause longer:
-/// otherwise the requests of a deep queue, repeated in vain, would take the link from the pages
-/// that they wait for. A single one has about as long to wait as a few pages take on a link.
+/// The longest pause of a single operation: about the time that a few large pages take on a link.
+/// If several operations of a channel pause, it is as many times as long. Otherwise the requests of
+/// a deep queue, repeated in vain, would take the link from the pages that they wait for.
 const PAUSE_LAST: Duration = Duration::from_micros(32);
 /// How long an operation retries. This is far longer than any transfer, and longer than the
 /// controller needs to detect a dead node, so beyond it the caller should get a result.
@@ -156,7 +156,7 @@ impl Task {
         }
     }
 
-    /// Pauses, longer each time. So many operations of the channel do.
+    /// Pauses, longer each time. `pausing` operations of the channel pause already.
     pub fn pause(&mut self, now: Instant, then: Then, pausing: u32) -> Waits {
         let until = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_LAST * u64::from(pausing.max(1)));
@@ -166,10 +166,11 @@ impl Task {
     /// The entry is elsewhere: another machine continues, at once or after a pause.
     pub fn hop(
         &mut self,
-        (me, pausing): (u16, u32),
+        me: u16,
         now: Instant,
         step: Step,
         goal: Goal,
+        pausing: u32,
     ) -> Result<Step, Waits> {
         if self.hops >= HOPS_AT_ONCE {
             if self.is_tired(now) {

@@ -110,26 +110,23 @@ impl Pool {
         config: PoolConfig,
         stores: &[u32],
     ) -> Result<Arc<Self>, PoolError> {
-        if !is_page_size(config.page_size) {
-            return Err(PoolError::PageSize(config.page_size));
+        if !is_page_size(config.frame_size) {
+            return Err(PoolError::PageSize(config.frame_size));
         }
         if config.frames > FRAMES_MAX {
             return Err(PoolError::Frames {
                 frames: config.frames,
-                page_size: config.page_size,
+                page_size: config.frame_size,
             });
         }
         let sizes = Sizes::new(&config, stores)?;
-        let largest = stores.iter().copied().max();
-        let layout = PoolLayout {
-            spare: largest.unwrap_or(config.page_size),
-            ..PoolLayout::new(config.page_size, config.frames)
-        };
+        let layout = PoolLayout::new(config.frame_size, config.frames);
+        let layout = layout.with_page_sizes(stores.iter().copied());
         let (needs, has) = (layout.bytes(), block.len() as u64);
         if has < needs {
             return Err(PoolError::TooSmall { needs, has });
         }
-        let (states, smallest) = (block.clone(), config.page_size);
+        let (states, smallest) = (block.clone(), config.frame_size);
         let size_of = |frame| sizes.frame_size(frame, smallest);
         let (size, count) = (smallest as usize, config.frames);
         let frames = Frames::with_sizes(block, size, count, HEADER_LEN, size_of)

@@ -41,8 +41,8 @@ pub(in super::super) struct Sizes {
 
 impl SizeClass {
     fn new(config: &PoolConfig, page_size: u32, first: u32, count: u32) -> Self {
-        let step = page_size / config.page_size;
-        // Of the pool's settings as many as it has of the pool's frames.
+        let step = page_size / config.frame_size;
+        // The settings are for all frames of the pool; a part of them has an eighth of its own.
         let part = |whole: u32| match count == config.frames {
             true => whole,
             false => whole.min(count / 8).max(1),
@@ -54,7 +54,7 @@ impl SizeClass {
             step,
             count,
             low_water: low_water as usize,
-            evict_batch: config.evict_batch.min(part(config.evict_batch)) as usize,
+            evict_batch: part(config.evict_batch) as usize,
             free: Mutex::new((0..count).rev().map(|at| first + at * step).collect()),
             free_count: AtomicUsize::new(count as usize),
             isolated: AtomicUsize::new(0),
@@ -105,7 +105,7 @@ impl Sizes {
     /// of stores; other stores have the smallest pages.
     pub fn new(config: &PoolConfig, stores: &[u32]) -> Result<Self, PoolError> {
         let mut sizes = match stores {
-            [] => vec![config.page_size],
+            [] => vec![config.frame_size],
             _ => stores.to_vec(),
         };
         let of_stores = sizes.len() as u64;
@@ -114,7 +114,7 @@ impl Sizes {
         sizes.dedup();
         let (mut classes, mut first) = (Vec::new(), 0);
         for &page_size in &sizes {
-            if !is_page_size(page_size) || page_size < config.page_size {
+            if !is_page_size(page_size) || page_size < config.frame_size {
                 return Err(PoolError::PageSize(page_size));
             }
             let left = config.frames - first;
@@ -122,7 +122,7 @@ impl Sizes {
                 true => left,
                 false => (u64::from(config.frames) * uses(page_size) / of_stores) as u32,
             };
-            let count = frames / (page_size / config.page_size);
+            let count = frames / (page_size / config.frame_size);
             if count < FRAMES_MIN {
                 return Err(PoolError::Frames {
                     frames: count,

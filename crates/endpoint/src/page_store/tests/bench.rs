@@ -114,7 +114,7 @@ impl Bench {
 }
 
 pub fn pool(rack: &Rack, config: PoolConfig) -> Arc<Pool> {
-    let len = PoolLayout::new(config.page_size, config.frames).bytes() as usize;
+    let len = PoolLayout::new(config.frame_size, config.frames).bytes() as usize;
     let len = len.next_multiple_of(4096);
     let block = Memory::new(len).allocate(len).unwrap();
     assert_eq!(rack.add_node(block.clone()), config.node);

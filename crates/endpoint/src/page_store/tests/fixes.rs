@@ -223,7 +223,7 @@ fn pools_have_bounds() {
     let make = |page_size, frames, len| {
         let block = Memory::new(1 << 24).allocate(len).unwrap();
         let config = PoolConfig {
-            page_size,
+            frame_size: page_size,
             frames,
             ..PoolConfig::new(0, 4096, 8)
         };

@@ -161,6 +161,14 @@ impl PoolLayout {
         }
     }
 
+    /// The same frames for pages of these sizes, of which none is smaller.
+    pub fn with_page_sizes(self, sizes: impl Iterator<Item = u32>) -> Self {
+        Self {
+            spare: sizes.max().unwrap_or(self.spare),
+            ..self
+        }
+    }
+
     /// Bytes of the region.
     pub const fn bytes(self) -> u64 {
         self.leases_at() + lease_words(self.frames) as u64 * 8
@@ -366,8 +374,7 @@ mod tests {
         assert_eq!(LAYOUT.leases_at(), 5 * 4096 + 32 + 128 + 16);
         assert_eq!(LAYOUT.bytes(), 5 * 4096 + 32 + 128 + 16 + 8 * 8);
         // The spare one has the largest page.
-        let spare = 65536;
-        let mixed = PoolLayout { spare, ..LAYOUT };
+        let mixed = LAYOUT.with_page_sizes([4096, 65536].into_iter());
         assert_eq!(mixed.state_at(0), 4 * 4096 + 65536);
     }
 
