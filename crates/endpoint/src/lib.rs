@@ -6,6 +6,7 @@
 //! - `index`: that tree over the endpoints of storage nodes, by RPC and by one-sided READs.
 //! - [`rpc`]: calls between nodes over SEND and RECV.
 //! - [`sequencer`]: ranges of numbers, each handed out at most once.
+//! - `exchange`: many streams with credit over one connection.
 //! - `messaging`: messages between compute and storage nodes, by one-sided WRITEs.
 //!
 //! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
@@ -13,6 +14,8 @@
 //! waiting thread drives the rack through [`rackweave_verbs::Progress`].
 
 pub mod btree;
+#[cfg(not(any(loom, shuttle)))]
+pub mod exchange;
 pub mod flow;
 // The models of `btree` provide its words but not its block.
 #[cfg(not(any(loom, shuttle)))]

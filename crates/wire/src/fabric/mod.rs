@@ -3,6 +3,7 @@
 //! Each file defines one layout and its pure transitions; the machines on both sides use the same
 //! functions.
 
+pub mod exchange;
 pub mod lookup;
 pub mod message;
 pub mod page;
