@@ -17,6 +17,7 @@
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
 //! | shuffle, balance or replicate rows | [`flow`] | [`Rack::flow`] |
 //! | exchange messages between nodes | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
+//! | send a query's partitions in streams | [`exchange`] | [`Exchange`](exchange::Exchange) |
 //! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
 //! | assign unique numbers | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
 //! | call a service of your own | [`rpc`] | [`Server`](rpc::Server), [`Client`](rpc::Client) |
@@ -72,6 +73,7 @@
 pub mod columns;
 pub mod config;
 pub mod errors;
+pub mod exchange;
 pub mod flow;
 #[cfg(feature = "hosted")]
 pub mod hosted;

@@ -59,9 +59,14 @@ impl Budget {
 
     /// Adds to a window if the sum stays within the limit.
     pub(super) fn try_hold(&self, bytes: u32) -> bool {
-        let more = |sum: u64| sum.checked_add(bytes.into()).filter(|&sum| sum <= self.0.limit);
+        let more = |sum: u64| {
+            sum.checked_add(bytes.into())
+                .filter(|&sum| sum <= self.0.limit)
+        };
         let windows = &self.0.windows;
-        windows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        windows
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
     }
 
     /// Gives a window back.

@@ -101,9 +101,6 @@ pub enum OpenError {
         /// The limit.
         max: usize,
     },
-    /// The connection ended.
-    #[error(transparent)]
-    Gone(StreamError),
 }
 
 impl Multiplexer {
@@ -141,18 +138,16 @@ impl Multiplexer {
         self.streams.len()
     }
 
-    /// Opens a stream with a request. Its messages from the peer count against `budget`.
+    /// Opens a stream with a request. Its messages from the peer count against `budget`. If the
+    /// connection has ended, so has the stream.
     ///
     /// # Errors
-    /// If the request is too long, too many streams are open, or the connection ended.
+    /// If the request is too long, or too many streams are open.
     ///
     /// # Panics
     /// If the peer dialed.
     pub fn open(&mut self, request: Vec<u8>, budget: &Budget) -> Result<StreamNumber, OpenError> {
         assert!(self.dialed, "the node that dialed opens the streams");
-        if let Some(gone) = &self.gone {
-            return Err(OpenError::Gone(gone.clone()));
-        }
         let (bytes, max) = (request.len() as u64, self.config.request_max);
         if bytes > max {
             return Err(OpenError::TooLong { bytes, max });
@@ -170,6 +165,9 @@ impl Multiplexer {
             }
         };
         self.add(number, Some(request), budget);
+        if let Some(gone) = self.gone.clone() {
+            self.stream(number).end(&gone);
+        }
         self.mark(number);
         Ok(number)
     }
@@ -222,6 +220,11 @@ impl Multiplexer {
         sending.queue.push_back(message);
         self.mark(number);
         Ok(())
+    }
+
+    /// Why messages are no longer accepted, if they are not.
+    pub fn stopped(&mut self, number: StreamNumber) -> Option<StreamError> {
+        self.stream(number).sending.stopped.clone()
     }
 
     /// Has a task woken when [`Self::try_send`] may have another result.
@@ -293,17 +296,21 @@ impl Multiplexer {
             self.streams.remove(&number);
         }
         for stream in self.streams.values_mut() {
-            stream.sending.is_over = true;
-            self.wakes.extend(stream.sending.stop(error.clone()));
-            self.wakes.extend(stream.receiving.finish(Err(error.clone())));
+            self.wakes.extend(stream.end(error).into_iter().flatten());
         }
         self.ready.clear();
-        self.streams.retain(|_, stream| stream.has_sender || stream.has_receiver);
+        self.streams
+            .retain(|_, stream| stream.has_sender || stream.has_receiver);
     }
 
     /// Why the connection ended.
     pub fn gone(&self) -> Option<&StreamError> {
         self.gone.as_ref()
+    }
+
+    /// Whether [`Self::poll_frame`] returns a frame.
+    pub fn has_frame(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The tasks that something has happened for.
@@ -335,6 +342,14 @@ impl Multiplexer {
 }
 
 impl Stream {
+    /// Ends both directions: the connection is gone. Returns the tasks to be woken.
+    fn end(&mut self, why: &StreamError) -> [Option<Waker>; 2] {
+        self.request = None;
+        self.sending.is_over = true;
+        let sender = self.sending.stop(why.clone());
+        [sender, self.receiving.finish(Err(why.clone()))]
+    }
+
     fn has_frame(&self) -> bool {
         self.request.is_some() || self.receiving.is_ready() || self.sending.is_ready()
     }

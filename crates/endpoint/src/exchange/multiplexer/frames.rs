@@ -33,12 +33,14 @@ impl Multiplexer {
     /// # Errors
     /// If the protocol does not allow it. The connection must be closed then.
     pub fn begin_frame(&mut self, opcode: u32, bytes: u64) -> Result<Disposition, Misbehaviour> {
-        let (kind, number) =
-            FrameKind::of_opcode(opcode).ok_or(Misbehaviour::Opcode(opcode))?;
+        let (kind, number) = FrameKind::of_opcode(opcode).ok_or(Misbehaviour::Opcode(opcode))?;
         let (least, most) = match kind {
             FrameKind::Hello => return Err(Misbehaviour::Opcode(opcode)),
             FrameKind::Open if self.dialed => return Err(Misbehaviour::Opcode(opcode)),
-            FrameKind::Open => (CREDIT_LEN as u64, CREDIT_LEN as u64 + self.config.request_max),
+            FrameKind::Open => (
+                CREDIT_LEN as u64,
+                CREDIT_LEN as u64 + self.config.request_max,
+            ),
             FrameKind::Data => (0, self.config.message_max),
             FrameKind::Credit => (CREDIT_LEN as u64, CREDIT_LEN as u64),
             FrameKind::End | FrameKind::Cancel => (0, 0),
@@ -86,8 +88,7 @@ impl Multiplexer {
         payload: Vec<u8>,
         budget: &Budget,
     ) -> Result<(), Misbehaviour> {
-        let (kind, number) =
-            FrameKind::of_opcode(opcode).ok_or(Misbehaviour::Opcode(opcode))?;
+        let (kind, number) = FrameKind::of_opcode(opcode).ok_or(Misbehaviour::Opcode(opcode))?;
         let bytes = payload.len() as u64;
         let length = Misbehaviour::Length { opcode, bytes };
         match kind {

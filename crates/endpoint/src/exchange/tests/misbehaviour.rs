@@ -22,19 +22,85 @@ fn check(end: usize, kind: FrameKind, number: u32, payload: &[u8], expect: &str)
 fn what_the_protocol_excludes_is_found() {
     use FrameKind::{Cancel, Credit, Data, End, Error, Hello, Open};
     check(DIALER, Open, 2, &[0; 4], "a frame with opcode 0x20000002");
-    check(ACCEPTOR, Hello, 0, b"again", "a frame with opcode 0x10000000");
-    check(ACCEPTOR, Open, 2, &[0; 3], "a frame with opcode 0x20000002 of 3 bytes");
-    check(ACCEPTOR, Open, 2, &[0; 37], "a frame with opcode 0x20000002 of 37 bytes");
+    check(
+        ACCEPTOR,
+        Hello,
+        0,
+        b"again",
+        "a frame with opcode 0x10000000",
+    );
+    check(
+        ACCEPTOR,
+        Open,
+        2,
+        &[0; 3],
+        "a frame with opcode 0x20000002 of 3 bytes",
+    );
+    check(
+        ACCEPTOR,
+        Open,
+        2,
+        &[0; 37],
+        "a frame with opcode 0x20000002 of 37 bytes",
+    );
     check(ACCEPTOR, Open, 1, &[0; 4], "stream 1 is opened twice");
-    check(DIALER, Data, 0, b"more", "a frame for stream 0, which is not open");
-    check(DIALER, Data, 7, b"more", "a frame for stream 7, which is not open");
-    check(DIALER, Data, 1, &[0; 101], "a frame with opcode 0x30000001 of 101 bytes");
-    check(DIALER, Credit, 1, &[0; 5], "a frame with opcode 0x40000001 of 5 bytes");
-    check(DIALER, End, 0, b"", "a frame for stream 0, which is not open");
-    check(DIALER, End, 1, b"x", "a frame with opcode 0x50000001 of 1 bytes");
-    check(DIALER, Error, 1, b"", "a frame with opcode 0x60000001 of 0 bytes");
+    check(
+        DIALER,
+        Data,
+        0,
+        b"more",
+        "a frame for stream 0, which is not open",
+    );
+    check(
+        DIALER,
+        Data,
+        7,
+        b"more",
+        "a frame for stream 7, which is not open",
+    );
+    check(
+        DIALER,
+        Data,
+        1,
+        &[0; 101],
+        "a frame with opcode 0x30000001 of 101 bytes",
+    );
+    check(
+        DIALER,
+        Credit,
+        1,
+        &[0; 5],
+        "a frame with opcode 0x40000001 of 5 bytes",
+    );
+    check(
+        DIALER,
+        End,
+        0,
+        b"",
+        "a frame for stream 0, which is not open",
+    );
+    check(
+        DIALER,
+        End,
+        1,
+        b"x",
+        "a frame with opcode 0x50000001 of 1 bytes",
+    );
+    check(
+        DIALER,
+        Error,
+        1,
+        b"",
+        "a frame with opcode 0x60000001 of 0 bytes",
+    );
     check(DIALER, Error, 1, b"\x09", "an error with code 9");
-    check(DIALER, Cancel, 1, b"x", "a frame with opcode 0x70000001 of 1 bytes");
+    check(
+        DIALER,
+        Cancel,
+        1,
+        b"x",
+        "a frame with opcode 0x70000001 of 1 bytes",
+    );
 }
 
 #[test]
@@ -45,9 +111,16 @@ fn a_message_needs_credit() {
     let end = &mut pair.ends[DIALER];
     assert_eq!(end.begin_frame(opcode, 20), Ok(Disposition::Keep));
     let budget = pair.budgets[DIALER].clone();
-    end.handle_frame(opcode, vec![0; 20], &budget).expect("there was credit");
-    assert_eq!(end.begin_frame(opcode, 1), Err(Misbehaviour::NoCredit(stream)));
-    assert_eq!(end.begin_frame(0xffff_ffff, 1), Err(Misbehaviour::Opcode(0xffff_ffff)));
+    end.handle_frame(opcode, vec![0; 20], &budget)
+        .expect("there was credit");
+    assert_eq!(
+        end.begin_frame(opcode, 1),
+        Err(Misbehaviour::NoCredit(stream))
+    );
+    assert_eq!(
+        end.begin_frame(0xffff_ffff, 1),
+        Err(Misbehaviour::Opcode(0xffff_ffff))
+    );
 }
 
 #[test]
@@ -65,7 +138,10 @@ fn credit_without_end_is_refused() {
     // Credit for a stream that is over may be on its way.
     let over = StreamNumber::new(77).expect("it is small");
     let opcode = FrameKind::Credit.opcode(over);
-    assert_eq!(pair.ends[DIALER].handle_frame(opcode, grant(), &budget), Ok(()));
+    assert_eq!(
+        pair.ends[DIALER].handle_frame(opcode, grant(), &budget),
+        Ok(())
+    );
 }
 
 #[test]
@@ -76,7 +152,8 @@ fn too_many_streams_are_not_taken() {
     let opcode = |number| FrameKind::Open.opcode(StreamNumber::new(number).expect("it is small"));
     for number in 0..8 {
         assert_eq!(end.begin_frame(opcode(number), 4), Ok(Disposition::Keep));
-        end.handle_frame(opcode(number), vec![0; 4], &budget).expect("there is space");
+        end.handle_frame(opcode(number), vec![0; 4], &budget)
+            .expect("there is space");
     }
     assert_eq!(end.begin_frame(opcode(8), 4), Err(Misbehaviour::TooMany(8)));
 }

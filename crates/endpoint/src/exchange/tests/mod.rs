@@ -51,7 +51,8 @@ impl Pair {
         let disposition = end.begin_frame(opcode, bytes).expect("the peer behaves");
         if disposition == Disposition::Keep {
             let budget = &self.budgets[to];
-            end.handle_frame(opcode, payload, budget).expect("the peer behaves");
+            end.handle_frame(opcode, payload, budget)
+                .expect("the peer behaves");
         }
         true
     }
@@ -63,7 +64,9 @@ impl Pair {
 
     pub fn open(&mut self, request: &[u8]) -> StreamNumber {
         let budget = self.budgets[DIALER].clone();
-        self.ends[DIALER].open(request.to_vec(), &budget).expect("there are few")
+        self.ends[DIALER]
+            .open(request.to_vec(), &budget)
+            .expect("there are few")
     }
 
     /// A stream that both have.
@@ -95,7 +98,11 @@ impl Pair {
         for end in 0..2 {
             assert_eq!(self.ends[end].streams(), 0, "streams of end {end}");
             let budget = &self.budgets[end];
-            assert_eq!((budget.used(), budget.windows()), (0, 0), "budget of end {end}");
+            assert_eq!(
+                (budget.used(), budget.windows()),
+                (0, 0),
+                "budget of end {end}"
+            );
             assert!(self.on_the_way[end].is_empty());
         }
     }

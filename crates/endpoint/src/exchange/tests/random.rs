@@ -65,19 +65,31 @@ fn message(number: u32, length: u8) -> Vec<u8> {
 impl Model {
     fn hold(&mut self, end: usize, stream: StreamNumber) {
         self.held[end].push(stream);
-        let new = || Direction { ..Default::default() };
-        self.directions.entry((end, stream.get())).or_insert_with(new).sender = true;
-        self.directions.entry((1 - end, stream.get())).or_insert_with(new).receiver = true;
+        let new = || Direction {
+            ..Default::default()
+        };
+        self.directions
+            .entry((end, stream.get()))
+            .or_insert_with(new)
+            .sender = true;
+        self.directions
+            .entry((1 - end, stream.get()))
+            .or_insert_with(new)
+            .receiver = true;
     }
 
     fn of(&mut self, from: usize, stream: StreamNumber) -> &mut Direction {
-        self.directions.get_mut(&(from, stream.get())).expect("it is held")
+        self.directions
+            .get_mut(&(from, stream.get()))
+            .expect("it is held")
     }
 
     fn send(&mut self, pair: &mut Pair, end: usize, stream: StreamNumber, length: u8) {
         let direction = self.of(end, stream);
         if direction.sender
-            && pair.ends[end].try_send(stream, message(direction.sent, length)).is_ok()
+            && pair.ends[end]
+                .try_send(stream, message(direction.sent, length))
+                .is_ok()
         {
             direction.sent += 1;
         }
@@ -196,8 +208,14 @@ impl Model {
         for ((from, stream), direction) in &self.directions {
             if direction.receiver {
                 let seen = direction.seen.as_deref();
-                assert_eq!(seen, direction.ending, "from {from} on {stream}: {direction:?}");
-                assert_eq!(direction.received, direction.sent, "from {from} on {stream}");
+                assert_eq!(
+                    seen, direction.ending,
+                    "from {from} on {stream}: {direction:?}"
+                );
+                assert_eq!(
+                    direction.received, direction.sent,
+                    "from {from} on {stream}"
+                );
             }
         }
         for end in 0..2 {

@@ -38,7 +38,10 @@ fn an_end_that_is_dropped_shows_at_the_peer() {
     pair.settle();
     let (messages, end) = pair.messages(ACCEPTOR, stream);
     assert!(messages.is_empty());
-    assert!(matches!(end, Received::Ended(StreamError::Dropped { .. })), "{end:?}");
+    assert!(
+        matches!(end, Received::Ended(StreamError::Dropped { .. })),
+        "{end:?}"
+    );
     match pair.ends[ACCEPTOR].try_send(stream, b"more".to_vec()) {
         Err(TrySendError::Ended(StreamError::Cancelled { peer })) => assert_eq!(&*peer, "dialer"),
         other => panic!("{other:?}"),
@@ -66,7 +69,11 @@ fn credit_limits_what_is_sent_and_a_window_grows_within_the_budget() {
     let (messages, _) = pair.messages(ACCEPTOR, stream);
     assert_eq!(messages.len(), 4);
     pair.settle();
-    assert_eq!(sent(&mut pair), 8, "all were taken at once: the window has doubled");
+    assert_eq!(
+        sent(&mut pair),
+        8,
+        "all were taken at once: the window has doubled"
+    );
     assert_eq!(pair.budgets[ACCEPTOR].used(), 32);
     pair.messages(ACCEPTOR, stream);
     pair.settle();
@@ -94,7 +101,9 @@ fn a_task_is_woken_by_what_it_waits_for() {
     }
     let woken = |pair: &mut Pair, count: &Arc<Count>| {
         for end in &mut pair.ends {
-            end.take_wakes().into_iter().for_each(core::task::Waker::wake);
+            end.take_wakes()
+                .into_iter()
+                .for_each(core::task::Waker::wake);
         }
         count.0.swap(0, Ordering::Relaxed)
     };
@@ -117,7 +126,10 @@ fn a_task_is_woken_by_what_it_waits_for() {
     let Received::Ended(error) = pair.ends[DIALER].receive(stream) else {
         panic!("it has ended");
     };
-    assert_eq!(error.to_string(), "no connection to acceptor: it was switched off");
+    assert_eq!(
+        error.to_string(),
+        "no connection to acceptor: it was switched off"
+    );
 }
 
 #[test]
@@ -138,8 +150,20 @@ fn a_connection_that_is_gone_ends_all_streams() {
         pair.ends[end].finish(number);
         pair.ends[end].drop_receiver(number);
     }
-    let again = pair.ends[DIALER].open(Vec::new(), &Budget::new(1));
-    assert!(matches!(again, Err(OpenError::Gone(_))));
+    // A stream that is opened now has ended.
+    let late = pair.open(b"late");
+    let received = pair.ends[DIALER].receive(late);
+    assert!(matches!(
+        received,
+        Received::Ended(StreamError::Gone { .. })
+    ));
+    let sent = pair.ends[DIALER].try_send(late, vec![1]);
+    assert!(matches!(
+        sent,
+        Err(TrySendError::Ended(StreamError::Gone { .. }))
+    ));
+    pair.ends[DIALER].finish(late);
+    pair.ends[DIALER].drop_receiver(late);
     pair.assert_nothing_left();
 }
 
@@ -152,9 +176,15 @@ fn a_node_may_accept_none() {
     pair.ends[ACCEPTOR].refuse(number);
     pair.settle();
     let (_, end) = pair.messages(DIALER, stream);
-    assert!(matches!(end, Received::Ended(StreamError::NotAccepted { .. })));
+    assert!(matches!(
+        end,
+        Received::Ended(StreamError::NotAccepted { .. })
+    ));
     let sent = pair.ends[DIALER].try_send(stream, b"x".to_vec());
-    assert!(matches!(sent, Err(TrySendError::Ended(StreamError::Cancelled { .. }))));
+    assert!(matches!(
+        sent,
+        Err(TrySendError::Ended(StreamError::Cancelled { .. }))
+    ));
     pair.ends[DIALER].finish(stream);
     pair.ends[DIALER].drop_receiver(stream);
     pair.settle();
@@ -169,7 +199,10 @@ fn limits_are_kept_by_the_one_who_opens() {
     }
     let budget = pair.budgets[DIALER].clone();
     let error = pair.ends[DIALER].open(Vec::new(), &budget).unwrap_err();
-    assert_eq!(error.to_string(), "8 streams to acceptor are open (streams_max)");
+    assert_eq!(
+        error.to_string(),
+        "8 streams to acceptor are open (streams_max)"
+    );
     let error = pair.ends[DIALER].open(vec![0; 33], &budget).unwrap_err();
     assert_eq!(error, OpenError::TooLong { bytes: 33, max: 32 });
 }

@@ -4,6 +4,7 @@
 //! requires, and asserts what services guarantee on any rack. `table` holds README.md to it.
 
 mod columns;
+mod exchange;
 mod flows;
 mod index;
 mod messages;
@@ -118,6 +119,24 @@ fn hosted_with_page_sizes() -> processes::Running {
     processes::Running::start(mixed())
 }
 
+// Exchange streams need real time, so they have lists of tests of their own.
+
+fn embedded_exchange() -> Rack {
+    embedded()
+}
+
+fn with_driver_exchange() -> Rack {
+    with_driver()
+}
+
+fn simulated_exchange() -> Rack {
+    simulated()
+}
+
+fn hosted_exchange() -> processes::Running {
+    hosted()
+}
+
 macro_rules! conforms {
     ($($module:ident: $($test:ident),* $(,)?;)*) => {
         conforms!(@ embedded: $($module: $($test),*;)*);
@@ -177,3 +196,13 @@ conforms!(@ hosted_over_worse_links: messages: they_come_in_spite_of_faults;);
 conforms!(@ embedded_with_page_sizes: pages: each_store_has_pages_of_its_size;);
 conforms!(@ simulated_with_page_sizes: pages: each_store_has_pages_of_its_size;);
 conforms!(@ hosted_with_page_sizes: pages: each_store_has_pages_of_its_size;);
+
+conforms!(@ embedded_exchange: exchange: each_stream_has_its_messages_in_order,
+    streams_do_not_wait_for_each_other, an_end_is_seen_by_the_peer,
+    a_node_that_accepts_none_says_so;);
+conforms!(@ with_driver_exchange: exchange: each_stream_has_its_messages_in_order,
+    streams_do_not_wait_for_each_other;);
+conforms!(@ hosted_exchange: exchange: each_stream_has_its_messages_in_order,
+    streams_do_not_wait_for_each_other, an_end_is_seen_by_the_peer,
+    a_node_that_accepts_none_says_so;);
+conforms!(@ simulated_exchange: exchange: there_is_none_in_virtual_time;);

@@ -2,9 +2,10 @@
 //! "yes" where every test of the row is run, and "–" where none is.
 
 use super::{
-    by_bytes, embedded, embedded_over_worse_links, embedded_with_page_sizes, hosted,
-    hosted_over_worse_links, hosted_with_page_sizes, simulated, simulated_over_bad_links,
-    simulated_over_worse_links, simulated_with_page_sizes, with_driver,
+    by_bytes, embedded, embedded_exchange, embedded_over_worse_links, embedded_with_page_sizes,
+    hosted, hosted_exchange, hosted_over_worse_links, hosted_with_page_sizes, simulated,
+    simulated_exchange, simulated_over_bad_links, simulated_over_worse_links,
+    simulated_with_page_sizes, with_driver, with_driver_exchange,
 };
 use std::path::Path;
 
@@ -31,6 +32,13 @@ const PAGE_SIZES: Columns = [
     &[hosted_with_page_sizes::TESTS],
 ];
 
+/// Those with exchange streams, which need real time.
+const EXCHANGE: Columns = [
+    &[embedded_exchange::TESTS, with_driver_exchange::TESTS],
+    &[simulated_exchange::TESTS],
+    &[hosted_exchange::TESTS],
+];
+
 /// A test of another crate: the file, and the function.
 type Other = (&'static str, &'static str);
 
@@ -45,7 +53,7 @@ enum Proof {
 use Proof::{Others, Suite};
 
 /// The rows, in the order of the table, without links.
-const ROWS: [(&str, Proof); 12] = [
+const ROWS: [(&str, Proof); 13] = [
     (
         "flows: shuffle",
         Suite(RACKS, &["flows::a_shuffle_brings_each_item_once"]),
@@ -114,6 +122,16 @@ const ROWS: [(&str, Proof); 12] = [
             &[
                 "messages::they_come_once_whole_and_in_order",
                 "columns::they_come_as_they_were_added",
+            ],
+        ),
+    ),
+    (
+        "exchange streams",
+        Suite(
+            EXCHANGE,
+            &[
+                "exchange::each_stream_has_its_messages_in_order",
+                "exchange::streams_do_not_wait_for_each_other",
             ],
         ),
     ),

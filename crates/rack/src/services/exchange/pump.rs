@@ -1,0 +1,160 @@
+//! The thread of an exchange.
+
+use super::connection::{Channels, End, Leaving, Link};
+use super::{Shared, held};
+use crate::messaging::Listener;
+use core::sync::atomic::Ordering;
+use core::task::Waker;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::messaging::CloseReason;
+use std::sync::Arc;
+
+/// How often the listener's socket is looked at: the system has to be asked.
+const LISTEN_EVERY: Duration = Duration::from_millis(1);
+
+/// Moves frames until the exchange is closed.
+pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
+    let mut pump = Pump {
+        shared,
+        listener,
+        listened: Instant::ZERO,
+        channels: Vec::new(),
+        leaving: Vec::new(),
+    };
+    let mut idle_rounds = 0u32;
+    while !shared.is_stopping.load(Ordering::SeqCst) {
+        if pump.advance() | shared.node.drive() {
+            idle_rounds = 0;
+            continue;
+        }
+        // A program that adds a frame after this wakes the thread; one that did before is seen.
+        shared.is_asleep.store(true, Ordering::SeqCst);
+        if pump.has_news() {
+            shared.is_asleep.store(false, Ordering::SeqCst);
+            continue;
+        }
+        rackweave_verbs::Progress::relax(&shared.node, idle_rounds);
+        shared.is_asleep.store(false, Ordering::SeqCst);
+        idle_rounds = idle_rounds.saturating_add(1);
+    }
+    pump.stop();
+}
+
+struct Pump<'a> {
+    shared: &'a Arc<Shared>,
+    listener: Listener,
+    listened: Instant,
+    channels: Vec<Channels>,
+    leaving: Vec<Leaving>,
+}
+
+impl Pump<'_> {
+    fn advance(&mut self) -> bool {
+        let mut happened = self.listen();
+        let connected = core::mem::take(&mut held(&self.shared.links).connected);
+        for (link, connection) in connected {
+            let connection = connection.into_machines();
+            let name = self.shared.node.name();
+            self.channels.push(Channels::dialed(connection, link, name));
+            happened = true;
+        }
+        let mut at = 0;
+        while at < self.channels.len() {
+            match self.channels[at].advance(self.shared) {
+                Ok(any) => {
+                    happened |= any;
+                    at += 1;
+                }
+                Err(end) => {
+                    let channels = self.channels.swap_remove(at);
+                    self.end(channels, &end);
+                    happened = true;
+                }
+            }
+        }
+        let leaving = core::mem::take(&mut self.leaving);
+        let left = leaving
+            .into_iter()
+            .filter_map(|leaving| leaving.advance(self.shared));
+        self.leaving = left.collect();
+        happened
+    }
+
+    fn listen(&mut self) -> bool {
+        let now = self.shared.node.now();
+        if now < self.listened + LISTEN_EVERY {
+            return false;
+        }
+        self.listened = now;
+        let happened = self.listener.poll();
+        while let Some(connection) = self.listener.try_accept() {
+            let connection = connection.into_machines();
+            self.channels.push(Channels::accepted(connection));
+        }
+        happened
+    }
+
+    fn end(&mut self, channels: Channels, end: &End) {
+        let (why, reason) = match end {
+            End::Closed(why) => (why.clone(), CloseReason::Normal),
+            End::Misbehaviour(what) => (
+                format!("it broke the protocol: {what}"),
+                CloseReason::BadMessage,
+            ),
+        };
+        if let Some(link) = &channels.link {
+            self.forget(link, &why);
+        }
+        self.leaving.push(channels.close(self.shared, reason));
+    }
+
+    fn forget(&self, link: &Arc<Link>, why: &str) {
+        link.end(why);
+        let mut links = held(&self.shared.links);
+        links.all.retain(|other| !Arc::ptr_eq(other, link));
+        links.dialed.retain(|_, other| !Arc::ptr_eq(other, link));
+    }
+
+    /// Whether a program has left something to do.
+    fn has_news(&self) -> bool {
+        let links = self
+            .channels
+            .iter()
+            .filter_map(|channels| channels.link.as_ref());
+        let mut links = links.map(|link| link.multiplexer().has_frame());
+        let stops = self.shared.is_stopping.load(Ordering::SeqCst);
+        stops || links.any(|has| has) || !held(&self.shared.links).connected.is_empty()
+    }
+
+    /// Ends all streams and connections.
+    fn stop(mut self) {
+        for channels in core::mem::take(&mut self.channels) {
+            if let Some(link) = &channels.link {
+                self.forget(link, "the exchange here has been closed");
+            }
+            self.leaving
+                .push(channels.close(self.shared, CloseReason::NodeStops));
+        }
+        // Those that are being connected; what arrives now is dropped, and so closed.
+        let links = core::mem::take(&mut *held(&self.shared.links));
+        for link in &links.all {
+            link.end("the exchange here has been closed");
+        }
+        drop(links.connected);
+        let mut arrivals = held(&self.shared.arrivals);
+        arrivals.is_closed = true;
+        let waiting = core::mem::take(&mut arrivals.waiting);
+        let wakers = core::mem::take(&mut arrivals.wakers);
+        drop(arrivals);
+        drop(waiting);
+        wakers.into_iter().for_each(Waker::wake);
+        while !self.leaving.is_empty() {
+            let leaving = core::mem::take(&mut self.leaving);
+            let left = leaving
+                .into_iter()
+                .filter_map(|leaving| leaving.advance(self.shared));
+            self.leaving = left.collect();
+            self.shared.node.drive();
+        }
+    }
+}
