@@ -6,7 +6,11 @@
 //! feature `hosted`. `docs/hosted.md` in the repository describes how such a rack is started and
 //! protected.
 
+//!
+//! A [`SwitchProcess`] is the switch and controller of a rack, for a program that starts a rack of
+//! its own processes.
+
 pub use rackweave_rack::hosted::{
     FlowStatus, HostStatus, HostedError, HostedFlow, HostedRack, JobStatus, NodeStatus, RackStatus,
-    RingName,
+    RingName, SwitchEvent, SwitchOptions, SwitchProcess,
 };

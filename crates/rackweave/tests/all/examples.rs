@@ -1,5 +1,7 @@
 //! The examples run, terminate, and are as short as promised.
 
+#[path = "../../examples/exchange.rs"]
+mod exchange;
 #[path = "../../examples/index.rs"]
 mod index;
 #[path = "../../examples/kv.rs"]
@@ -18,6 +20,8 @@ use std::error::Error;
 
 /// Maximum lines of an example of one system.
 const LINES_MAX: usize = 49;
+/// Maximum lines of the example of an operator over streams.
+const OPERATOR_LINES_MAX: usize = 150;
 /// Maximum lines of the example engine.
 const ENGINE_LINES_MAX: usize = 200;
 
@@ -106,6 +110,22 @@ macro_rules! examples {
 }
 
 examples!(page_store, index, shuffle, messages, sequencer);
+
+#[test]
+fn exchange() {
+    let source = include_str!("../../examples/exchange.rs");
+    check_length(OPERATOR_LINES_MAX, source);
+    if let Err(error) = exchange::main() {
+        panic!("it ended with: {error}");
+    }
+    // In virtual time there is no exchange.
+    #[cfg(feature = "hosted")]
+    hosted::with_rack(|builder| {
+        if let Err(error) = exchange::run(builder) {
+            panic!("hosted: it ended with: {error}");
+        }
+    });
+}
 
 #[test]
 fn kv() {
