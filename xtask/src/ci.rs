@@ -13,7 +13,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -119,6 +119,11 @@ const STEPS: [Step; 19] = [
         name: "interop",
         about: "our NIC and switch with Linux's RoCE stack, where QEMU is installed",
         run: steps::interop,
+    },
+    Step {
+        name: "sql",
+        about: "distributed queries over streams, where the registry of crates is in reach",
+        run: steps::sql,
     },
 ];
 

@@ -5,7 +5,7 @@
 //! runs the same machines in virtual time on modelled hardware. Each is a [`Backend`] of a `Rack`,
 //! and a [`rackweave_controller::Site`] to the controller. `hosted` has racks with a process per
 //! node. [`services`] has a database's parts: pages, indexes, sequencers; [`messaging`] connects
-//! nodes.
+//! nodes, and [`exchange`] has streams between them.
 //!
 //! This crate may use both an endpoint and the switch. It must not know any workload or command.
 
@@ -14,6 +14,7 @@ mod build;
 mod capture;
 pub mod config;
 mod embedded;
+pub mod exchange;
 mod flow;
 #[cfg(feature = "hosted")]
 pub mod hosted;

@@ -42,7 +42,7 @@
 //! ```
 
 pub use rackweave_endpoint::exchange::{Budget, OpenError, StreamConfig, StreamError};
-pub use rackweave_rack::services::{
+pub use rackweave_rack::exchange::{
     Exchange, ExchangeCounters, ExchangeError, ExchangeOptions, Incoming, StreamReceiver,
     StreamSender,
 };

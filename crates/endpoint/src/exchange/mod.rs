@@ -1,8 +1,8 @@
 //! Exchange streams: many logical streams between two nodes, over one channel of messages each way.
 //!
 //! A [`Multiplexer`] is one node's side of a connection. It has no clock, thread or socket: its
-//! owner passes it the frames that arrive ([`wire::fabric::exchange`](rackweave_wire::fabric::exchange)
-//! has their layout), and sends those that it returns.
+//! owner passes it the frames that arrive, and sends those that it returns.
+//! [`rackweave_wire::fabric::exchange`] has their layout.
 //!
 //! **Credit.** The receiver of each direction of each stream grants bytes; a sender with any credit
 //! may send one message, however long. A node therefore always takes what arrives out of the
@@ -23,4 +23,4 @@ mod tests;
 pub use budget::Budget;
 pub use config::StreamConfig;
 pub use error::{Misbehaviour, StreamError};
-pub use multiplexer::{Disposition, Frame, Multiplexer, OpenError, Received, TrySendError};
+pub use multiplexer::{Disposition, Frame, Multiplexer, NotSent, OpenError, Received};

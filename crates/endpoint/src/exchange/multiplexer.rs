@@ -75,7 +75,7 @@ pub enum Received {
 
 /// Why a message was not accepted.
 #[derive(Debug)]
-pub enum TrySendError {
+pub enum NotSent {
     /// There is no credit; the message comes back.
     Full(Vec<u8>),
     /// It can't be sent.
@@ -204,17 +204,17 @@ impl Multiplexer {
     ///
     /// # Errors
     /// If there is no credit, the message is too long, or the peer does not want it.
-    pub fn try_send(&mut self, number: StreamNumber, message: Vec<u8>) -> Result<(), TrySendError> {
+    pub fn try_send(&mut self, number: StreamNumber, message: Vec<u8>) -> Result<(), NotSent> {
         let (bytes, max) = (message.len() as u64, self.config.message_max);
         if bytes > max {
-            return Err(TrySendError::Ended(StreamError::TooLong { bytes, max }));
+            return Err(NotSent::Ended(StreamError::TooLong { bytes, max }));
         }
         let sending = &mut self.stream(number).sending;
         if let Some(stopped) = &sending.stopped {
-            return Err(TrySendError::Ended(stopped.clone()));
+            return Err(NotSent::Ended(stopped.clone()));
         }
         if sending.credit <= 0 {
-            return Err(TrySendError::Full(message));
+            return Err(NotSent::Full(message));
         }
         sending.credit -= bytes as i64;
         sending.queue.push_back(message);
@@ -238,8 +238,8 @@ impl Multiplexer {
     }
 
     /// Declares that no message follows because of an error, which the peer gets as
-    /// [`StreamError::Failed`]. Messages sent before arrive. The number must not be used for sending
-    /// afterwards.
+    /// [`StreamError::Failed`]. Messages sent before arrive. The number must not be used for
+    /// sending afterwards.
     pub fn fail(&mut self, number: StreamNumber, text: Vec<u8>) {
         self.end_sending(number, Ending::Error(ErrorCode::Failed, text));
     }

@@ -11,8 +11,6 @@
 //! - [`SequencerService`] is a sequencer in the switch, in a node's memory or in a server; a thread
 //!   uses it through a [`SequencerClient`].
 //!
-//! - [`Exchange`] has streams of messages between a node and all others, each with its own credit.
-//!
 //! A service holds its rack ([`Arc`]), and what it lends holds the service: they are dropped in any
 //! order. Services are shared (`Clone`, `Send`, `Sync`); what they lend is for one thread at a
 //! time. docs/embedding.md describes the rest.
@@ -21,7 +19,6 @@
 //! [`Arc`]: std::sync::Arc
 
 mod call;
-mod exchange;
 mod index;
 mod name;
 pub(crate) mod others;
@@ -32,10 +29,6 @@ mod tests;
 mod wait;
 
 pub use call::ready_within;
-pub use exchange::{
-    Exchange, ExchangeCounters, ExchangeError, ExchangeOptions, Incoming, StreamReceiver,
-    StreamSender, wait_for,
-};
 pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
     KEYS_MAX, VALUE_MAX,

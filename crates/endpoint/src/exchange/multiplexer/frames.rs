@@ -77,8 +77,8 @@ impl Multiplexer {
         stream.ok_or(Misbehaviour::NotOpen(number))
     }
 
-    /// Handles a frame that has arrived, and that [`Self::begin_frame`] has accepted. The messages of
-    /// a stream that it opens count against `budget`.
+    /// Handles a frame that has arrived, and that [`Self::begin_frame`] has accepted. The messages
+    /// of a stream that it opens count against `budget`.
     ///
     /// # Errors
     /// As for [`Self::begin_frame`].

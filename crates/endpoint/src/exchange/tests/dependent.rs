@@ -3,8 +3,8 @@
 use super::*;
 
 /// A consumer that takes the second stream to its end before it looks at the first, whose sender
-/// is faster: with one bounded queue for both, the messages of the first would fill it, and those of
-/// the second would never arrive.
+/// is faster: with one bounded queue for both, the messages of the first would fill it, and those
+/// of the second would never arrive.
 #[test]
 fn a_stream_that_nobody_reads_does_not_stop_another() {
     let mut pair = Pair::new(small(), 1);

@@ -19,88 +19,30 @@ fn check(end: usize, kind: FrameKind, number: u32, payload: &[u8], expect: &str)
 }
 
 #[test]
-fn what_the_protocol_excludes_is_found() {
-    use FrameKind::{Cancel, Credit, Data, End, Error, Hello, Open};
+fn frames_that_open_are_checked() {
+    use FrameKind::{Hello, Open};
     check(DIALER, Open, 2, &[0; 4], "a frame with opcode 0x20000002");
-    check(
-        ACCEPTOR,
-        Hello,
-        0,
-        b"again",
-        "a frame with opcode 0x10000000",
-    );
-    check(
-        ACCEPTOR,
-        Open,
-        2,
-        &[0; 3],
-        "a frame with opcode 0x20000002 of 3 bytes",
-    );
-    check(
-        ACCEPTOR,
-        Open,
-        2,
-        &[0; 37],
-        "a frame with opcode 0x20000002 of 37 bytes",
-    );
+    check(ACCEPTOR, Hello, 0, b"x", "a frame with opcode 0x10000000");
+    let bytes = |count: usize| format!("a frame with opcode 0x20000002 of {count} bytes");
+    for count in [3, 37] {
+        check(ACCEPTOR, Open, 2, &vec![0; count], &bytes(count));
+    }
     check(ACCEPTOR, Open, 1, &[0; 4], "stream 1 is opened twice");
-    check(
-        DIALER,
-        Data,
-        0,
-        b"more",
-        "a frame for stream 0, which is not open",
-    );
-    check(
-        DIALER,
-        Data,
-        7,
-        b"more",
-        "a frame for stream 7, which is not open",
-    );
-    check(
-        DIALER,
-        Data,
-        1,
-        &[0; 101],
-        "a frame with opcode 0x30000001 of 101 bytes",
-    );
-    check(
-        DIALER,
-        Credit,
-        1,
-        &[0; 5],
-        "a frame with opcode 0x40000001 of 5 bytes",
-    );
-    check(
-        DIALER,
-        End,
-        0,
-        b"",
-        "a frame for stream 0, which is not open",
-    );
-    check(
-        DIALER,
-        End,
-        1,
-        b"x",
-        "a frame with opcode 0x50000001 of 1 bytes",
-    );
-    check(
-        DIALER,
-        Error,
-        1,
-        b"",
-        "a frame with opcode 0x60000001 of 0 bytes",
-    );
+}
+
+#[test]
+fn frames_of_streams_are_checked() {
+    use FrameKind::{Cancel, Credit, Data, End, Error};
+    let not_open = |number: u32| format!("a frame for stream {number}, which is not open");
+    check(DIALER, Data, 0, b"more", &not_open(0));
+    check(DIALER, Data, 7, b"more", &not_open(7));
+    check(DIALER, End, 0, b"", &not_open(0));
+    for (kind, count) in [(Data, 101), (Credit, 5), (End, 1), (Error, 0), (Cancel, 1)] {
+        let opcode = format!("0x{:x}0000001", kind as u8);
+        let expect = format!("a frame with opcode {opcode} of {count} bytes");
+        check(DIALER, kind, 1, &vec![0; count], &expect);
+    }
     check(DIALER, Error, 1, b"\x09", "an error with code 9");
-    check(
-        DIALER,
-        Cancel,
-        1,
-        b"x",
-        "a frame with opcode 0x70000001 of 1 bytes",
-    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn an_end_that_is_dropped_shows_at_the_peer() {
         "{end:?}"
     );
     match pair.ends[ACCEPTOR].try_send(stream, b"more".to_vec()) {
-        Err(TrySendError::Ended(StreamError::Cancelled { peer })) => assert_eq!(&*peer, "dialer"),
+        Err(NotSent::Ended(StreamError::Cancelled { peer })) => assert_eq!(&*peer, "dialer"),
         other => panic!("{other:?}"),
     }
     pair.ends[ACCEPTOR].drop_sender(stream);
@@ -84,7 +84,7 @@ fn credit_limits_what_is_sent_and_a_window_grows_within_the_budget() {
     pair.settle();
     pair.push(DIALER, stream, &[0; 100]);
     let more = pair.ends[DIALER].try_send(stream, vec![1]);
-    assert!(matches!(more, Err(TrySendError::Full(message)) if message == [1]));
+    assert!(matches!(more, Err(NotSent::Full(message)) if message == [1]));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_connection_that_is_gone_ends_all_streams() {
     let sent = pair.ends[DIALER].try_send(late, vec![1]);
     assert!(matches!(
         sent,
-        Err(TrySendError::Ended(StreamError::Gone { .. }))
+        Err(NotSent::Ended(StreamError::Gone { .. }))
     ));
     pair.ends[DIALER].finish(late);
     pair.ends[DIALER].drop_receiver(late);
@@ -183,7 +183,7 @@ fn a_node_may_accept_none() {
     let sent = pair.ends[DIALER].try_send(stream, b"x".to_vec());
     assert!(matches!(
         sent,
-        Err(TrySendError::Ended(StreamError::Cancelled { .. }))
+        Err(NotSent::Ended(StreamError::Cancelled { .. }))
     ));
     pair.ends[DIALER].finish(stream);
     pair.ends[DIALER].drop_receiver(stream);

@@ -4,7 +4,7 @@ use super::AMPLE;
 use core::time::Duration;
 use rackweave_endpoint::exchange::{Budget, StreamError};
 use rackweave_rack::Rack;
-use rackweave_rack::services::{Exchange, ExchangeError, ExchangeOptions, Incoming};
+use rackweave_rack::exchange::{Exchange, ExchangeError, ExchangeOptions, Incoming};
 
 fn start(rack: &Rack, name: &str) -> Exchange {
     let node = rack.node(name).expect("it is here");

@@ -13,10 +13,10 @@ mod connection;
 mod handles;
 mod pump;
 
-use super::wait::FOREVER;
 use crate::config::choices::Kind;
 use crate::messaging::{ConnectError, Listener, PeerQuota, dial};
 use crate::rack::AgentError;
+use crate::services::FOREVER;
 use crate::{Node, ProcessError, Rack};
 use agent::{AddressRequest, ExchangeAgent};
 use connection::Link;
@@ -45,7 +45,7 @@ pub struct ExchangeOptions {
     /// Sizes of connections.
     pub messaging: MessagingConfig,
     /// Whether streams of other nodes are accepted; otherwise they end with
-    /// [`StreamError::NotAccepted`](rackweave_endpoint::exchange::StreamError::NotAccepted).
+    /// `StreamError::NotAccepted`.
     pub accepts: bool,
     /// Time limit of connecting to a node.
     pub connect_within: Duration,
@@ -222,7 +222,7 @@ impl Exchange {
 
     /// Opens a stream to a node with a request, and returns its two directions: messages to the
     /// node, and messages from there, which count against `budget`. If there is no such node or it
-    /// can't be reached, both end with [`StreamError::Gone`](rackweave_endpoint::exchange::StreamError::Gone).
+    /// can't be reached, both end with `StreamError::Gone`.
     ///
     /// # Errors
     /// If the request is too long, or too many streams are open.

@@ -4,7 +4,7 @@ use super::connection::Link;
 use super::{FOREVER, Shared};
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
-use rackweave_endpoint::exchange::{Received, StreamError, TrySendError};
+use rackweave_endpoint::exchange::{NotSent, Received, StreamError};
 use rackweave_wire::fabric::exchange::StreamNumber;
 use std::sync::Arc;
 use std::task::Wake;
@@ -99,8 +99,8 @@ impl StreamSender {
                 handle.shared.wake();
                 Poll::Ready(Ok(()))
             }
-            Err(TrySendError::Ended(error)) => Poll::Ready(Err(error)),
-            Err(TrySendError::Full(bytes)) => {
+            Err(NotSent::Ended(error)) => Poll::Ready(Err(error)),
+            Err(NotSent::Full(bytes)) => {
                 *message = Some(bytes);
                 multiplexer.wake_sender(handle.stream, context.waker());
                 Poll::Pending
