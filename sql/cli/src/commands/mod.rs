@@ -1,0 +1,110 @@
+//! The commands, one in each file.
+
+pub mod compare;
+pub mod explain;
+pub mod generate;
+pub mod run;
+pub mod shell;
+pub mod worker;
+
+use crate::args::SessionArguments;
+use crate::data::DataSet;
+use crate::error::CommandError;
+use crate::report::Setting;
+use crate::session;
+use crate::transport::{self, Cluster, Transport};
+use datafusion::prelude::SessionContext;
+use datafusion_distributed::WorkerResolver as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+
+/// A session with its tables and its workers, which end when this is dropped.
+struct Connected {
+    context: SessionContext,
+    cluster: Option<Cluster>,
+}
+
+impl Connected {
+    async fn open(
+        transport: Transport,
+        arguments: &SessionArguments,
+        data: &DataSet,
+    ) -> Result<Self, CommandError> {
+        let cluster =
+            transport::connect(transport, &arguments.workers, arguments.options.compression)
+                .await?;
+        let context = match &cluster {
+            Some(cluster) => {
+                session::distributed(&arguments.options, &cluster.channels, &cluster.workers)?
+            }
+            None => session::single(&arguments.options),
+        };
+        data.register(&context).await?;
+        Ok(Self { context, cluster })
+    }
+
+    fn processes(&self) -> &[crate::processes::LocalProcess] {
+        self.cluster
+            .as_ref()
+            .map_or(&[], |cluster| &cluster.processes)
+    }
+
+    fn workers(&self) -> usize {
+        let urls = self
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.workers.get_urls().ok());
+        urls.map_or(0, |urls| urls.len())
+    }
+
+    /// Adds the workers that ended to an error: they are its likely cause.
+    fn explain_failure(&mut self, error: CommandError) -> CommandError {
+        let ended = self
+            .cluster
+            .as_mut()
+            .map(Cluster::ended)
+            .unwrap_or_default();
+        match error {
+            CommandError::Failed(message) if !ended.is_empty() => {
+                CommandError::Failed(format!("{message} ({ended})"))
+            }
+            other => other,
+        }
+    }
+
+    fn setting(&self, arguments: &SessionArguments, data: &DataSet) -> Setting {
+        Setting {
+            data: data.directory.display().to_string(),
+            scale_factor: data.manifest.as_ref().map(|manifest| manifest.scale_factor),
+            workers: self.workers(),
+            options: arguments.options,
+        }
+    }
+}
+
+/// Runs a command until Ctrl-C, which drops it: queries are cancelled, and local workers end.
+///
+/// # Errors
+/// Those of the command, and `Interrupted`.
+async fn until_interrupted<T>(
+    command: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    tokio::select! {
+        result = command => result,
+        _ = tokio::signal::ctrl_c() => Err(CommandError::Interrupted),
+    }
+}
+
+/// A progress bar on standard error; hidden where that is not a terminal.
+fn progress(length: u64, template: &str) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::with_draw_target(Some(length), target).with_style(style)
+}
+
+/// The template of a bar over queries.
+const QUERIES_TEMPLATE: &str = "{bar:30} {pos}/{len} {msg}";

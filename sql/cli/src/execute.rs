@@ -1,0 +1,122 @@
+//! Executes a statement and measures it.
+
+use crate::error::CommandError;
+use crate::processes::{LocalProcess, cpu_seconds};
+use crate::table::Table;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use datafusion_distributed::{
+    DistributedMetricsFormat, display_plan_ascii, rewrite_distributed_plan_with_metrics,
+};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the workers' metrics may take to arrive after the rows.
+const METRICS_LIMIT: Duration = Duration::from_secs(5);
+
+/// The metric in which transports count the bytes that the receiver of batches got.
+const BYTES_METRIC: &str = "bytes_transferred";
+
+/// What an execution took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measurement {
+    /// From the text of the query to its last row.
+    pub seconds: f64,
+    /// CPU time of this process and of the local processes: workers, and a switch.
+    pub cpu_seconds: f64,
+    /// Bytes that went from process to process, encoded as the transport has them. `None` if the
+    /// query was not divided, or the workers did not report.
+    pub exchange_bytes: Option<usize>,
+    /// Rows of the result.
+    pub rows: usize,
+}
+
+/// A finished execution.
+#[derive(Debug)]
+pub struct Execution {
+    /// What it took.
+    pub measurement: Measurement,
+    /// The result.
+    pub batches: Vec<RecordBatch>,
+    schema: SchemaRef,
+    logical_plan: LogicalPlan,
+}
+
+impl Execution {
+    /// The result, for comparison.
+    ///
+    /// # Errors
+    /// A column has a type that cannot be printed.
+    pub fn table(&self) -> Result<Table, CommandError> {
+        Table::read(&self.schema, &self.batches, &self.logical_plan)
+    }
+}
+
+/// Executes a statement. `processes` are those whose CPU time counts beside this process's own.
+///
+/// # Errors
+/// The statement is wrong, or its execution fails.
+pub async fn execute(
+    context: &SessionContext,
+    sql: &str,
+    processes: &[LocalProcess],
+) -> Result<Execution, CommandError> {
+    let cpu = cpu_seconds(processes);
+    let start = Instant::now();
+    let frame = context.sql(sql).await?;
+    let (state, logical_plan) = frame.into_parts();
+    let plan = state.create_physical_plan(&logical_plan).await?;
+    let batches = collect(Arc::clone(&plan), state.task_ctx()).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    let cpu_seconds = cpu_seconds(processes) - cpu;
+    let schema = plan.schema();
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let exchange_bytes = exchange_bytes(plan).await;
+    let measurement = Measurement {
+        seconds,
+        cpu_seconds,
+        exchange_bytes,
+        rows,
+    };
+    Ok(Execution {
+        measurement,
+        batches,
+        schema,
+        logical_plan,
+    })
+}
+
+/// The physical plan of a statement, with its stages, as text.
+///
+/// # Errors
+/// The statement is wrong.
+pub async fn explain(context: &SessionContext, sql: &str) -> Result<String, CommandError> {
+    let plan = context.sql(sql).await?.create_physical_plan().await?;
+    Ok(display_plan_ascii(plan.as_ref(), false))
+}
+
+async fn exchange_bytes(plan: Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let rewritten =
+        rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::Aggregated);
+    let plan = tokio::time::timeout(METRICS_LIMIT, rewritten)
+        .await
+        .ok()?
+        .ok()?;
+    let mut bytes = None;
+    plan.apply(|node| {
+        for metric in node.metrics().iter().flat_map(MetricsSet::iter) {
+            if metric.value().name() == BYTES_METRIC {
+                bytes = Some(bytes.unwrap_or(0) + metric.value().as_usize());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .ok()?;
+    bytes
+}

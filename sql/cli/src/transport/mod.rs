@@ -1,0 +1,186 @@
+//! The transports that carry batches between the processes of a query.
+//!
+//! A transport gives two things to the rest of the program: [`connect`] makes a [`Cluster`], which
+//! is what a session needs to know of it, and [`serve`] runs a worker. Sessions and workers
+//! themselves are set up in [`crate::session`], so that they are the same for all transports.
+
+pub mod flight;
+pub mod rackweave;
+
+use crate::error::CommandError;
+use crate::processes::LocalProcess;
+use crate::session::Compression;
+use clap::ValueEnum;
+use datafusion::common::DataFusionError;
+use datafusion_distributed::{ChannelResolver, WorkerResolver};
+use serde::Serialize;
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::Arc;
+use url::Url;
+
+/// How batches get from process to process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Rackweave: one-sided writes into rings, through a switch.
+    Rackweave,
+    /// Arrow Flight over gRPC, as datafusion-distributed has it.
+    Flight,
+    /// No transport: one process executes the query.
+    Single,
+}
+
+impl Transport {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rackweave => "rackweave",
+            Self::Flight => "flight",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// Where the workers are.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Workers")]
+pub struct WorkerOptions {
+    /// Start N worker processes on this machine. They end with this command.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = crate::session::positive,
+          conflicts_with = "workers")]
+    pub local: usize,
+    /// URLs of workers that run already, separated by commas. See `rackweave-sql worker`.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    pub workers: Vec<Url>,
+    /// Rackweave: join the rack that `rackweave up FILE` runs, as a guest. Its workers are those of
+    /// --workers (`rackweave://NODE`), or all its compute nodes.
+    #[arg(long, value_name = "FILE", conflicts_with = "local")]
+    pub rack: Option<PathBuf>,
+    /// Rackweave: how packets get from process to process, with --local.
+    #[arg(long, value_enum, default_value_t = LinkChoice::SharedMemory)]
+    pub link: LinkChoice,
+    /// Threads of each local worker [default: the number of CPUs].
+    #[arg(long, value_name = "N", value_parser = crate::session::positive)]
+    pub worker_threads: Option<usize>,
+}
+
+/// How the packets of a local rack get from process to process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkChoice {
+    /// Rings in shared memory.
+    SharedMemory,
+    /// Datagrams over loopback.
+    Udp,
+}
+
+impl LinkChoice {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedMemory => "shared-memory",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// The workers of a session, and the way to them.
+pub struct Cluster {
+    /// Opens channels to workers. It reuses connections.
+    pub channels: Arc<dyn ChannelResolver + Send + Sync>,
+    /// Lists the workers.
+    pub workers: Arc<dyn WorkerResolver>,
+    /// The processes that were started for this session: workers, and a switch if the transport
+    /// has one. Their CPU time is that of the queries. They end when this is dropped.
+    pub processes: Vec<LocalProcess>,
+    /// What else must live as long as the session. It is dropped before the processes end.
+    pub keep: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.keep = None;
+    }
+}
+
+impl Cluster {
+    /// Describes processes that ended although the session needs them; empty if there are none.
+    pub fn ended(&mut self) -> String {
+        let ended: Vec<String> = self
+            .processes
+            .iter_mut()
+            .filter_map(LocalProcess::ended)
+            .collect();
+        ended.join("; ")
+    }
+}
+
+/// Connects to workers, or starts them. `None` for [`Transport::Single`].
+///
+/// # Errors
+/// A worker does not start, or the options do not fit the transport.
+pub async fn connect(
+    transport: Transport,
+    options: &WorkerOptions,
+    compression: Compression,
+) -> Result<Option<Cluster>, CommandError> {
+    match transport {
+        Transport::Flight => flight::connect(options).await.map(Some),
+        Transport::Rackweave => rackweave::connect(options, compression).await.map(Some),
+        Transport::Single => Ok(None),
+    }
+}
+
+/// A worker as the command line describes it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServeOptions {
+    /// Rackweave: the name of the rack's node which this worker is.
+    pub node: Option<String>,
+    /// Rackweave: the configuration of the rack.
+    #[arg(long, value_name = "FILE")]
+    pub rack: Option<PathBuf>,
+    /// Rackweave: compression of the batches that other workers send to this one.
+    #[arg(long, value_enum, default_value_t = Compression::None)]
+    pub compression: Compression,
+    /// How batches get from process to process.
+    #[arg(long, value_enum, default_value_t = Transport::Rackweave)]
+    pub transport: Transport,
+    /// Flight: the address and port to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub listen: std::net::SocketAddr,
+    /// Threads that execute tasks [default: the number of CPUs].
+    #[arg(long, value_name = "N", value_parser = crate::session::positive)]
+    pub threads: Option<usize>,
+    /// End when standard input closes: a local worker must not outlive the command that started it.
+    #[arg(long, hide = true)]
+    pub until_stdin_closes: bool,
+}
+
+/// Serves tasks until `stop` is ready. `ready` is called once with the worker's URL.
+///
+/// # Errors
+/// The address is taken, or the options do not fit the transport.
+pub async fn serve(
+    options: &ServeOptions,
+    ready: impl FnOnce(&Url) + Send,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), CommandError> {
+    match options.transport {
+        Transport::Flight => flight::serve(options, ready, stop).await,
+        Transport::Rackweave => rackweave::serve(options, ready, stop).await,
+        Transport::Single => Err(CommandError::set_up(
+            "`single` has no workers. Use --transport flight",
+        )),
+    }
+}
+
+/// A fixed list of workers.
+#[derive(Debug, Clone)]
+pub struct FixedWorkers(pub Vec<Url>);
+
+impl WorkerResolver for FixedWorkers {
+    fn get_urls(&self) -> Result<Vec<Url>, DataFusionError> {
+        Ok(self.0.clone())
+    }
+}

@@ -1,0 +1,284 @@
+//! Rackweave as the transport: each process is a node of a hosted rack, and has an exchange.
+//!
+//! Without `--rack`, this command starts a rack of its own: a process for the switch, which makes
+//! a folder with the rack's configuration and sockets and removes it at its end, and one for each
+//! worker. With `--rack`, it joins one that `rackweave up` runs.
+
+use super::{Cluster, LinkChoice, ServeOptions, WorkerOptions};
+use crate::error::CommandError;
+use crate::processes::LocalProcess;
+use crate::session::{self, Compression};
+use rackweave::Rack;
+use rackweave::config::{HostedSection, LinkKind, NodeConfig, RackConfig, Role, SecurityKind};
+use rackweave::exchange::{Exchange, ExchangeOptions};
+use rackweave::hosted::{SwitchOptions, SwitchProcess};
+use rackweave_datafusion::channel::{
+    ChannelOptions, RackweaveChannelResolver, RackweaveWorkerResolver, node_of, node_url,
+};
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use url::Url;
+
+/// The node of the command itself in a rack of its own.
+const COORDINATOR: &str = "coordinator";
+
+/// Memory of a node for the buffers of its connections.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// Joins the rack, or starts one.
+///
+/// # Errors
+/// A process does not start, or the rack does not admit this one.
+pub async fn connect(
+    options: &WorkerOptions,
+    compression: Compression,
+) -> Result<Cluster, CommandError> {
+    let (mut processes, mut nodes) = (Vec::new(), Vec::new());
+    let rack = if let Some(file) = &options.rack {
+        nodes = options
+            .workers
+            .iter()
+            .map(|url| node_of(url).map(str::to_owned))
+            .collect::<Result<_, _>>()?;
+        join(file.clone(), None).await?
+    } else {
+        let (switch, file) = start_switch(options).await?;
+        processes.push(switch);
+        for index in 0..options.local {
+            let node = worker_name(index);
+            processes.push(start_worker(&node, &file, options, compression).await?);
+            nodes.push(node);
+        }
+        join(file, Some(COORDINATOR)).await?
+    };
+    if nodes.is_empty() {
+        let config = rack.config();
+        let names = config.nodes_of(Role::Compute).into_iter();
+        nodes = names
+            .map(|id| config.node[usize::from(id.0)].name.clone())
+            .collect();
+    }
+    let exchange = start_exchange(&rack, false)?;
+    let channel_options = ChannelOptions {
+        compression: compression.into(),
+        ..ChannelOptions::default()
+    };
+    Ok(Cluster {
+        channels: Arc::new(RackweaveChannelResolver::new(
+            exchange.clone(),
+            channel_options,
+        )),
+        workers: Arc::new(RackweaveWorkerResolver::new(nodes)?),
+        processes,
+        keep: Some(Box::new((exchange, rack))),
+    })
+}
+
+/// Serves tasks as a node of the rack until `stop` is ready.
+///
+/// # Errors
+/// The node cannot join.
+pub async fn serve(
+    options: &ServeOptions,
+    ready: impl FnOnce(&Url) + Send,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), CommandError> {
+    let (Some(node), Some(file)) = (&options.node, &options.rack) else {
+        return Err(CommandError::set_up(
+            "give the node and its rack: `rackweave-sql worker NODE --rack rack.toml`",
+        ));
+    };
+    let rack = join(file.clone(), Some(node)).await?;
+    let exchange = start_exchange(&rack, true)?;
+    let channel_options = ChannelOptions {
+        compression: options.compression.into(),
+        ..ChannelOptions::default()
+    };
+    let channels = RackweaveChannelResolver::new(exchange.clone(), channel_options);
+    let worker = session::worker(Arc::new(channels));
+    ready(&node_url(node)?);
+    tokio::select! {
+        () = rackweave_datafusion::worker::serve(exchange.clone(), worker) => {}
+        () = stop => {}
+    }
+    exchange.close();
+    Ok(())
+}
+
+fn worker_name(index: usize) -> String {
+    format!("worker{index}")
+}
+
+/// Joins a rack as a node, or as a guest. Waits until the rack runs.
+async fn join(file: PathBuf, node: Option<&str>) -> Result<Rack, CommandError> {
+    let node = node.map(str::to_owned);
+    let shown = file.display().to_string();
+    let joined = tokio::task::spawn_blocking(move || match node {
+        Some(node) => Rack::join(&file, &node),
+        None => Rack::join_guest(&file),
+    });
+    let joined = joined.await.expect("joining does not panic");
+    joined
+        .map_err(|error| CommandError::set_up(format!("cannot join the rack of {shown}: {error}")))
+}
+
+fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> {
+    let node = rack
+        .nodes_here()
+        .next()
+        .expect("this process has joined as a node");
+    let options = ExchangeOptions {
+        accepts,
+        ..ExchangeOptions::default()
+    };
+    Exchange::start(rack, &node, options)
+        .map_err(|error| CommandError::set_up(format!("no exchange at {}: {error}", node.name())))
+}
+
+async fn start_switch(options: &WorkerOptions) -> Result<(LocalProcess, PathBuf), CommandError> {
+    let workers = options.local.to_string();
+    let link = options.link.name();
+    let arguments: Vec<OsString> = ["switch", "--workers", &workers, "--link", link]
+        .map(OsString::from)
+        .into();
+    let (process, line) = start("the switch".to_owned(), arguments).await?;
+    Ok((process, PathBuf::from(line.trim_end())))
+}
+
+async fn start_worker(
+    node: &str,
+    file: &Path,
+    options: &WorkerOptions,
+    compression: Compression,
+) -> Result<LocalProcess, CommandError> {
+    let mut arguments: Vec<OsString> = [
+        "worker",
+        node,
+        "--transport",
+        "rackweave",
+        "--until-stdin-closes",
+        "--rack",
+    ]
+    .map(OsString::from)
+    .into();
+    arguments.push(file.into());
+    arguments.extend(["--compression", compression.name()].map(OsString::from));
+    if let Some(threads) = options.worker_threads {
+        arguments.extend(["--threads".into(), threads.to_string().into()]);
+    }
+    let (process, _url) = start(format!("node {node}"), arguments).await?;
+    Ok(process)
+}
+
+/// Starts this program again, and waits for the first line that it prints.
+async fn start(
+    name: String,
+    arguments: Vec<OsString>,
+) -> Result<(LocalProcess, String), CommandError> {
+    let start = move || {
+        let program = std::env::current_exe()
+            .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        LocalProcess::start(name, command)
+    };
+    tokio::task::spawn_blocking(start)
+        .await
+        .expect("starting a process does not panic")
+}
+
+/// Runs the switch of a rack of its own, until standard input closes. Prints the path of the
+/// rack's configuration.
+///
+/// # Errors
+/// The switch does not start.
+pub fn run_switch(workers: usize, link: LinkChoice) -> Result<(), CommandError> {
+    let folder = Folder::new()?;
+    let config = config(workers, link, &folder.0)?;
+    let file = folder.0.join("rack.toml");
+    std::fs::write(&file, config.to_toml()).map_err(|error| {
+        CommandError::set_up(format!("cannot write {}: {error}", file.display()))
+    })?;
+    // As the nodes will read it: they and the switch compare their configurations.
+    let config = RackConfig::read(&file)
+        .map_err(|error| CommandError::set_up(format!("the rack's configuration: {error}")))?;
+    let options = SwitchOptions {
+        config,
+        listen: None,
+        is_standby: false,
+        elector: None,
+    };
+    let process = SwitchProcess::new(options)
+        .map_err(|error| CommandError::set_up(format!("the switch does not start: {error}")))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = stop.clone();
+    crate::processes::when_stdin_closes(move || stops.store(true, Ordering::Relaxed));
+    println!("{}", file.display());
+    process.run(&stop, &|_event| {});
+    Ok(())
+}
+
+/// A folder for the rack's configuration and sockets, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, CommandError> {
+        let name = format!("rackweave-sql-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| {
+            CommandError::set_up(format!("cannot make {}: {error}", folder.display()))
+        })?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What can't be removed is in a folder for what is temporary.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A rack on this machine with a node for each worker, and one for the command.
+fn config(workers: usize, link: LinkChoice, folder: &Path) -> Result<RackConfig, CommandError> {
+    let no_port = |error| CommandError::set_up(format!("no free port: {error}"));
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let control = TcpListener::bind(any)
+        .and_then(|socket| socket.local_addr())
+        .map_err(no_port)?;
+    let udp = UdpSocket::bind(any)
+        .and_then(|socket| socket.local_addr())
+        .map_err(no_port)?;
+    let names = (0..workers)
+        .map(worker_name)
+        .chain([COORDINATOR.to_owned()]);
+    let mut config = RackConfig {
+        node: names
+            .map(|name| NodeConfig::new(name, Role::Compute))
+            .collect(),
+        memory_limit: MEMORY_BYTES,
+        ..RackConfig::default()
+    };
+    config.hosted = Some(HostedSection {
+        control,
+        udp,
+        security: SecurityKind::Plain,
+        directory: Some(folder.to_owned()),
+        link: link.into(),
+        ..HostedSection::default()
+    });
+    Ok(config)
+}
+
+impl From<LinkChoice> for LinkKind {
+    fn from(link: LinkChoice) -> Self {
+        match link {
+            LinkChoice::SharedMemory => Self::SharedMemory,
+            LinkChoice::Udp => Self::Udp,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The command as its users run it: in processes of its own, with local workers over Flight.
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How long processes may take to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackweave-sql"));
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// Runs a command and checks its exit status.
+fn check(arguments: &str, status: i32) -> Output {
+    let output = command(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = || format!("{arguments}: {}\n{}", stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(status), "{}", text());
+    output
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// TPC-H data at scale factor 0.01, made once for all tests.
+fn data() -> String {
+    static DATA: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DATA.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tpch-sf0.01");
+        let made = format!("tpch gen --sf 0.01 --parts 3 --out {}", directory.display());
+        assert!(stdout(&check(&made, 0)).contains("lineitem          60175 rows    3 files"));
+        assert!(stdout(&check(&made, 0)).contains("exists already"));
+        directory
+    });
+    directory.to_str().unwrap().to_owned()
+}
+
+/// The options with which small data are divided among the workers.
+fn divided(transport: &str) -> String {
+    let data = data();
+    format!("--data {data} --transport {transport} --bytes-per-partition 1 --partitions 2")
+}
+
+fn run_json(arguments: &str) -> Value {
+    serde_json::from_str(&stdout(&check(
+        &format!("run --format json {arguments}"),
+        0,
+    )))
+    .unwrap()
+}
+
+#[test]
+fn all_queries_over_flight_equal_one_process() {
+    let report = run_json(&format!(
+        "--query all --check --local 2 {}",
+        divided("flight")
+    ));
+    assert_eq!(
+        (&report["workers"], &report["scale_factor"]),
+        (&2.into(), &0.01.into())
+    );
+    let queries = report["queries"].as_array().unwrap();
+    assert_eq!(queries.len(), 22);
+    for query in queries {
+        assert_eq!(query["check"]["single"], "equal", "{query}");
+        let run = &query["runs"][0];
+        assert!(
+            run["exchange_bytes"]
+                .as_u64()
+                .is_some_and(|bytes| bytes > 0),
+            "{query}"
+        );
+        assert!(
+            run["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0),
+            "{query}"
+        );
+    }
+    let cpu: f64 = queries
+        .iter()
+        .map(|query| query["runs"][0]["cpu_seconds"].as_f64().unwrap())
+        .sum();
+    assert!(cpu > 0.0);
+}
+
+#[test]
+fn shuffled_joins_equal_one_process() {
+    let options = "--query 5,9,21 --check --local 3 --no-broadcast --compression none";
+    let report = run_json(&format!(
+        "{options} --batch-size 1000 {}",
+        divided("flight")
+    ));
+    for query in report["queries"].as_array().unwrap() {
+        assert_eq!(query["check"]["single"], "equal", "{query}");
+    }
+}
+
+#[test]
+fn explain_shows_stages_and_compare_finds_equal_plans() {
+    let plan = stdout(&check(
+        &format!("explain --query 3 --local 2 {}", divided("flight")),
+        0,
+    ));
+    assert!(plan.contains("q03") && plan.contains("Stage 1"), "{plan}");
+    let data = data();
+    let arguments = format!(
+        "compare --transports flight,single --query 1,6 --repeat 2 --warm-up 0 --data {data} \
+         --bytes-per-partition 1 --partitions 2 --format json"
+    );
+    let report: Value = serde_json::from_str(&stdout(&check(&arguments, 0))).unwrap();
+    let queries = report["queries"].as_array().unwrap();
+    assert_eq!(queries.len(), 2);
+    for query in queries {
+        assert_eq!(query["plans_equal"], true);
+        for runs in query["runs"].as_array().unwrap() {
+            assert_eq!(runs.as_array().unwrap().len(), 2);
+        }
+    }
+    let text = stdout(&check(&arguments.replace(" --format json", ""), 0));
+    assert!(
+        text.contains("flight/single") && text.contains("total"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_prints_its_rows() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("count.sql");
+    fs::write(
+        &file,
+        "select count(*) as n from lineitem; select 'a;b' as text",
+    )
+    .unwrap();
+    let arguments = format!("run --query {} {}", file.display(), divided("single"));
+    let text = stdout(&check(&arguments, 0));
+    assert!(text.contains("60175") && text.contains("a;b"), "{text}");
+    assert!(text.contains("count.sql:2"), "{text}");
+}
+
+#[test]
+fn errors_have_an_exit_status_and_say_what_to_do() {
+    let data = data();
+    let failing = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failing.sql");
+    fs::write(&failing, "select no_such_column from lineitem").unwrap();
+    let failing = failing.display();
+    let check = |arguments: &str, status: i32, expect: &str| {
+        let text = stderr(&check(arguments, status));
+        assert!(text.contains(expect), "{arguments}: {text}");
+    };
+    check("run --query 1 --data /no/such/directory", 2, "tpch gen");
+    check(
+        &format!("run --query 99 --transport single --data {data}"),
+        2,
+        "numbers from 1 to 22",
+    );
+    check(
+        &format!("run --query {failing} --transport single --data {data}"),
+        1,
+        "failing.sql",
+    );
+    check("run --query 1 --transport pigeon", 2, "possible values");
+    check(
+        "worker --transport flight --listen 192.0.2.1:1",
+        2,
+        "cannot listen on 192.0.2.1:1",
+    );
+    let unreachable = "--transport flight --workers http://127.0.0.1:1";
+    check(
+        &format!("run --query 1 {unreachable} --data {data}"),
+        2,
+        "rackweave-sql worker",
+    );
+}
+
+#[test]
+fn workers_that_run_already_are_used() {
+    let mut worker = command("worker --transport flight --threads 2")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(worker.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let options = format!(
+        "--query 1 --check --workers {} {}",
+        url.trim(),
+        divided("flight")
+    );
+    let report = run_json(&options);
+    assert_eq!(report["workers"], 1);
+    signal(worker.id(), "TERM");
+    assert!(worker.wait().unwrap().success());
+}
+
+#[test]
+fn the_shell_reads_statements_of_several_lines() {
+    let mut shell = command(&format!("shell --local 2 {}", divided("flight")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = "select count(*) as n\nfrom orders;\nselect broken;\nselect 'last' as word";
+    shell
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let output = shell.wait_with_output().unwrap();
+    let text = stdout(&output);
+    assert!(text.contains("15000") && text.contains("last"), "{text}");
+    assert!(stderr(&output).contains("broken"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// A command that runs for long, and its workers.
+fn long_run() -> (std::process::Child, Vec<u32>) {
+    let arguments = format!(
+        "run --query 1 --repeat 1000000 --local 2 {}",
+        divided("flight")
+    );
+    let command = command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + END_LIMIT;
+    let mut workers = Vec::new();
+    while workers.len() < 2 {
+        assert!(Instant::now() < deadline, "the workers did not start");
+        std::thread::sleep(Duration::from_millis(10));
+        workers = children(command.id());
+    }
+    // The queries begin after the second worker is ready.
+    std::thread::sleep(Duration::from_millis(700));
+    (command, workers)
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let parent = |stat: &str| {
+        stat.rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(1)?
+            .parse()
+            .ok()
+    };
+    let is_child = |other: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
+        parent(&stat) == Some(pid)
+    };
+    let names = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .filter(is_child)
+        .collect()
+}
+
+fn wait_until_gone(pids: &[u32]) {
+    let deadline = Instant::now() + END_LIMIT;
+    let runs = |pid: &&u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    while let Some(pid) = pids.iter().find(runs) {
+        assert!(Instant::now() < deadline, "worker {pid} still runs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn interrupting_a_run_ends_its_workers() {
+    let (run, workers) = long_run();
+    signal(run.id(), "INT");
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        stderr(&output).contains("interrupted"),
+        "{}",
+        stderr(&output)
+    );
+    wait_until_gone(&workers);
+}
+
+#[test]
+fn killing_a_run_ends_its_workers() {
+    let (mut run, workers) = long_run();
+    signal(run.id(), "KILL");
+    assert_eq!(run.wait().unwrap().code(), None);
+    wait_until_gone(&workers);
+}
+
+#[test]
+fn the_death_of_a_worker_is_reported() {
+    let (run, workers) = long_run();
+    signal(workers[0], "KILL");
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("worker") && text.contains("ended with signal: 9"),
+        "{text}"
+    );
+    wait_until_gone(&workers);
+}
