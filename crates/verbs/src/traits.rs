@@ -131,6 +131,12 @@ pub trait Progress: Send + Sync {
     /// spins, yields or sleeps, longer each time.
     fn relax(&self, idle_rounds: u32);
 
+    /// Sleeps until something happens at the node, or `limit` has passed. For a thread that moves
+    /// data for others, whose cores it must not take while it waits.
+    fn sleep(&self, _limit: core::time::Duration) {
+        self.relax(u32::MAX);
+    }
+
     /// Wakes a task when driving the rack or checking again may make progress: after progress, if
     /// other threads drive the rack meanwhile; otherwise at once.
     fn wake_later(&self, waker: &Waker) {

@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::session::{SessionOptions, positive};
-use crate::transport::{LinkChoice, ServeOptions, Transport, WorkerOptions};
+use crate::transport::rackweave::SwitchOptions;
+use crate::transport::{ServeOptions, Transport, WorkerOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ pub enum Command {
     Worker(WorkerArguments),
     /// Runs the switch of a rack of this machine's own, for `run --local`.
     #[command(hide = true)]
-    Switch(SwitchArguments),
+    Switch(SwitchOptions),
     /// Reads statements, which end with `;`, and prints their results.
     Shell(ShellArguments),
 }
@@ -180,17 +181,6 @@ Examples:
 pub struct WorkerArguments {
     #[command(flatten)]
     pub serve: ServeOptions,
-}
-
-/// `switch`.
-#[derive(Debug, Args)]
-pub struct SwitchArguments {
-    /// Worker nodes of the rack.
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub workers: usize,
-    /// How packets get from process to process.
-    #[arg(long, value_enum)]
-    pub link: LinkChoice,
 }
 
 /// `shell`.

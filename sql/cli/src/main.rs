@@ -43,9 +43,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Worker(arguments) => {
             runtime(arguments.serve.threads)?.block_on(commands::worker::run(arguments))
         }
-        Command::Switch(arguments) => {
-            transport::rackweave::run_switch(arguments.workers, arguments.link)
-        }
+        Command::Switch(arguments) => transport::rackweave::run_switch(arguments),
         Command::Shell(arguments) => commands::shell::run(arguments, &runtime(None)?),
     }
 }

@@ -5,6 +5,7 @@
 //! Local workers have a process group of their own, so that Ctrl-C reaches only the command.
 
 use crate::error::CommandError;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -22,6 +23,8 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct LocalProcess {
     name: String,
+    /// The arguments that start one in its place, if that is possible.
+    again: Option<Vec<OsString>>,
     child: Child,
     stdin: Option<ChildStdin>,
 }
@@ -36,22 +39,59 @@ impl LocalProcess {
         name: String,
         arguments: Vec<String>,
     ) -> Result<(Self, Url), CommandError> {
+        let worker = ["worker", "--until-stdin-closes"].map(OsString::from);
+        let arguments = arguments.into_iter().map(OsString::from);
+        let (process, line) =
+            Self::start_again(name, worker.into_iter().chain(arguments).collect()).await?;
+        let url = line.trim().parse().map_err(|_| {
+            CommandError::set_up(format!("{} printed {line:?}, not its URL", process.name))
+        })?;
+        Ok((process, url))
+    }
+
+    /// Starts this program again with `arguments`, and waits for the first line that it prints.
+    ///
+    /// # Errors
+    /// The process does not start, or prints nothing in time.
+    pub async fn start_again(
+        name: String,
+        arguments: Vec<OsString>,
+    ) -> Result<(Self, String), CommandError> {
         let start = move || {
             let program = std::env::current_exe()
                 .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
             let mut command = Command::new(program);
-            command
-                .args(["worker", "--until-stdin-closes"])
-                .args(arguments);
-            let (process, line) = Self::start(name, command)?;
-            let url = line.trim().parse().map_err(|_| {
-                CommandError::set_up(format!("{} printed {line:?}, not its URL", process.name))
-            })?;
-            Ok((process, url))
+            command.args(arguments);
+            Self::start(name, command)
         };
         tokio::task::spawn_blocking(start)
             .await
             .expect("starting a process does not panic")
+    }
+
+    /// Has [`Self::restart`] start this program with `arguments`.
+    #[must_use]
+    pub fn with_restart(mut self, arguments: Vec<OsString>) -> Self {
+        self.again = Some(arguments);
+        self
+    }
+
+    /// Starts a process in its place if it has ended and can be restarted. True if it was.
+    ///
+    /// # Errors
+    /// The process does not start.
+    pub async fn restart(&mut self) -> Result<bool, CommandError> {
+        let Some(arguments) = self.again.clone().filter(|_| self.ended().is_some()) else {
+            return Ok(false);
+        };
+        let (process, _) = Self::start_again(self.name.clone(), arguments.clone()).await?;
+        *self = process.with_restart(arguments);
+        Ok(true)
+    }
+
+    /// Its name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Starts a command which ends when its standard input closes, and waits for the first line
@@ -68,7 +108,12 @@ impl LocalProcess {
             .map_err(|error| CommandError::set_up(format!("cannot start {name}: {error}")))?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("it is piped");
-        let mut process = Self { name, child, stdin };
+        let mut process = Self {
+            name,
+            again: None,
+            child,
+            stdin,
+        };
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut stdout = BufReader::new(stdout);

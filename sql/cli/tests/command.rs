@@ -1,4 +1,5 @@
-//! The command as its users run it: in processes of its own, with local workers over Flight.
+//! The command as its users run it: in processes of its own, with local workers over both
+//! transports.
 
 use serde_json::Value;
 use std::fs;
@@ -7,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+/// What carries batches between processes.
+const TRANSPORTS: [&str; 2] = ["flight", "rackweave"];
 
 /// How long processes may take to end.
 const END_LIMIT: Duration = Duration::from_secs(10);
@@ -62,9 +66,19 @@ fn run_json(arguments: &str) -> Value {
 
 #[test]
 fn all_queries_over_flight_equal_one_process() {
+    all_queries_equal_one_process("flight");
+}
+
+#[test]
+fn all_queries_over_rackweave_equal_one_process() {
+    all_queries_equal_one_process("rackweave");
+    all_queries_equal_one_process("rackweave --link udp");
+}
+
+fn all_queries_equal_one_process(transport: &str) {
     let report = run_json(&format!(
         "--query all --check --local 2 {}",
-        divided("flight")
+        divided(transport)
     ));
     assert_eq!(
         (&report["workers"], &report["scale_factor"]),
@@ -96,12 +110,14 @@ fn all_queries_over_flight_equal_one_process() {
 #[test]
 fn shuffled_joins_equal_one_process() {
     let options = "--query 5,9,21 --check --local 3 --no-broadcast --compression none";
-    let report = run_json(&format!(
-        "{options} --batch-size 1000 {}",
-        divided("flight")
-    ));
-    for query in report["queries"].as_array().unwrap() {
-        assert_eq!(query["check"]["single"], "equal", "{query}");
+    for transport in TRANSPORTS {
+        let report = run_json(&format!(
+            "{options} --batch-size 1000 {}",
+            divided(transport)
+        ));
+        for query in report["queries"].as_array().unwrap() {
+            assert_eq!(query["check"]["single"], "equal", "{transport}: {query}");
+        }
     }
 }
 
@@ -114,7 +130,7 @@ fn explain_shows_stages_and_compare_finds_equal_plans() {
     assert!(plan.contains("q03") && plan.contains("Stage 1"), "{plan}");
     let data = data();
     let arguments = format!(
-        "compare --transports flight,single --query 1,6 --repeat 2 --warm-up 0 --data {data} \
+        "compare --transports rackweave,flight --query 1,6 --repeat 2 --warm-up 0 --data {data} \
          --bytes-per-partition 1 --partitions 2 --format json"
     );
     let report: Value = serde_json::from_str(&stdout(&check(&arguments, 0))).unwrap();
@@ -128,7 +144,7 @@ fn explain_shows_stages_and_compare_finds_equal_plans() {
     }
     let text = stdout(&check(&arguments.replace(" --format json", ""), 0));
     assert!(
-        text.contains("flight/single") && text.contains("total"),
+        text.contains("rackweave/flight") && text.contains("total"),
         "{text}"
     );
 }
@@ -226,11 +242,11 @@ fn the_shell_reads_statements_of_several_lines() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// A command that runs for long, and its workers.
-fn long_run() -> (std::process::Child, Vec<u32>) {
+/// A command that runs for long, and its processes.
+fn long_run(transport: &str) -> (std::process::Child, Vec<u32>) {
     let arguments = format!(
         "run --query 1 --repeat 1000000 --local 2 {}",
-        divided("flight")
+        divided(transport)
     );
     let command = command(&arguments)
         .stdout(Stdio::piped())
@@ -238,13 +254,14 @@ fn long_run() -> (std::process::Child, Vec<u32>) {
         .spawn()
         .unwrap();
     let deadline = Instant::now() + END_LIMIT;
+    let processes = if transport == "flight" { 2 } else { 3 };
     let mut workers = Vec::new();
-    while workers.len() < 2 {
+    while workers.len() < processes {
         assert!(Instant::now() < deadline, "the workers did not start");
         std::thread::sleep(Duration::from_millis(10));
         workers = children(command.id());
     }
-    // The queries begin after the second worker is ready.
+    // The queries begin after the last worker is ready.
     std::thread::sleep(Duration::from_millis(700));
     (command, workers)
 }
@@ -291,38 +308,81 @@ fn wait_until_gone(pids: &[u32]) {
     }
 }
 
+/// One of the processes, by an argument.
+fn with_argument(processes: &[u32], argument: &str) -> u32 {
+    let has = |pid: &&u32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').any(|found| found == argument)
+    };
+    *processes.iter().find(has).expect("it runs")
+}
+
 #[test]
 fn interrupting_a_run_ends_its_workers() {
-    let (run, workers) = long_run();
-    signal(run.id(), "INT");
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    assert!(
-        stderr(&output).contains("interrupted"),
-        "{}",
-        stderr(&output)
-    );
-    wait_until_gone(&workers);
+    for transport in TRANSPORTS {
+        let (run, workers) = long_run(transport);
+        signal(run.id(), "INT");
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{transport}");
+        let text = stderr(&output);
+        assert!(text.contains("interrupted"), "{transport}: {text}");
+        wait_until_gone(&workers);
+    }
 }
 
 #[test]
 fn killing_a_run_ends_its_workers() {
-    let (mut run, workers) = long_run();
-    signal(run.id(), "KILL");
-    assert_eq!(run.wait().unwrap().code(), None);
-    wait_until_gone(&workers);
+    for transport in TRANSPORTS {
+        let (mut run, workers) = long_run(transport);
+        signal(run.id(), "KILL");
+        assert_eq!(run.wait().unwrap().code(), None);
+        wait_until_gone(&workers);
+    }
 }
 
 #[test]
 fn the_death_of_a_worker_is_reported() {
-    let (run, workers) = long_run();
-    signal(workers[0], "KILL");
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let text = stdout(&output);
-    assert!(
-        text.contains("worker") && text.contains("ended with signal: 9"),
-        "{text}"
-    );
-    wait_until_gone(&workers);
+    for transport in TRANSPORTS {
+        let (run, workers) = long_run(transport);
+        let worker = with_argument(&workers, "worker");
+        let killed = Instant::now();
+        signal(worker, "KILL");
+        let output = run.wait_with_output().unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "{transport}: {text}");
+        assert!(killed.elapsed() < END_LIMIT, "{transport}");
+        let named = text.contains("worker") && text.contains("ended with signal: 9");
+        assert!(named, "{transport}: {text}");
+        wait_until_gone(&workers);
+    }
+}
+
+/// Processes of a rack are started again, so the next query is answered.
+#[test]
+fn the_shell_goes_on_after_the_death_of_processes() {
+    let arguments = format!("shell --local 2 {}", divided("rackweave"));
+    let mut shell = command(&arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = shell.stdin.take().unwrap();
+    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+    let mut ask = || {
+        writeln!(stdin, "select count(*) from lineitem, orders where l_orderkey = o_orderkey;")
+            .unwrap();
+        let is_last = |line: &String| line.contains(" rows in ");
+        let answer: Vec<_> = lines.by_ref().map_while(Result::ok).take_while(|line| !is_last(line)).collect();
+        answer.join("\n").contains("60175")
+    };
+    assert!(ask());
+    for argument in ["worker", "switch"] {
+        signal(with_argument(&children(shell.id()), argument), "KILL");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(ask(), "after the death of a {argument}");
+    }
+    drop(stdin);
+    let output = shell.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
 }

@@ -7,10 +7,18 @@ use core::sync::atomic::Ordering;
 use core::task::Waker;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::messaging::CloseReason;
+use rackweave_verbs::Progress as _;
 use std::sync::Arc;
 
-/// How often the listener's socket is looked at: the system has to be asked.
-const LISTEN_EVERY: Duration = Duration::from_millis(1);
+/// How often the listener's socket is looked at: the system has to be asked. Also the longest
+/// sleep, as a connection that is made wakes nobody.
+const LISTEN_EVERY: Duration = Duration::from_millis(5);
+
+/// The same while nodes are connecting.
+const LISTEN_SOON: Duration = Duration::from_micros(200);
+
+/// Rounds without news that the thread stays awake: another thread may be about to send.
+const ROUNDS_AWAKE: u32 = 4;
 
 /// Moves frames until the exchange is closed.
 pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
@@ -33,7 +41,10 @@ pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
             shared.is_asleep.store(false, Ordering::SeqCst);
             continue;
         }
-        rackweave_verbs::Progress::relax(&shared.node, idle_rounds);
+        match idle_rounds < ROUNDS_AWAKE {
+            true => std::thread::yield_now(),
+            false => shared.node.sleep(pump.listen_every().into()),
+        }
         shared.is_asleep.store(false, Ordering::SeqCst);
         idle_rounds = idle_rounds.saturating_add(1);
     }
@@ -80,9 +91,16 @@ impl Pump<'_> {
         happened
     }
 
+    fn listen_every(&self) -> Duration {
+        match self.listener.pending() > 0 {
+            true => LISTEN_SOON,
+            false => LISTEN_EVERY,
+        }
+    }
+
     fn listen(&mut self) -> bool {
         let now = self.shared.node.now();
-        if now < self.listened + LISTEN_EVERY {
+        if now < self.listened + self.listen_every() {
             return false;
         }
         self.listened = now;

@@ -171,7 +171,7 @@ impl<S: LinkedMachine> Pump<S> {
 
     /// Sleeps until a link has packets, something is due, work is posted, or `limit` expires.
     /// Returns false without sleeping if there is something to do.
-    fn sleep(&self, limit: Time) -> bool {
+    fn doze(&self, limit: Time) -> bool {
         let wakers = Arc::clone(&self.wakers());
         let may_sleep = self.begin_sleep();
         if may_sleep {
@@ -250,7 +250,7 @@ impl<S: LinkedMachine> Pump<S> {
             } else if !self.credit.stay_awake() {
                 match now < awake_until {
                     true => std::thread::yield_now(),
-                    false => slept |= self.sleep(limit),
+                    false => slept |= self.doze(limit),
                 }
             }
         }
@@ -271,8 +271,12 @@ impl<S: LinkedMachine> Progress for Pump<S> {
 
     fn relax(&self, idle_rounds: u32) {
         if let Some(nap) = self.credit.relax(idle_rounds) {
-            self.sleep(nap);
+            self.doze(nap);
         }
+    }
+
+    fn sleep(&self, limit: Time) {
+        self.doze(limit);
     }
 }
 

@@ -104,6 +104,10 @@ impl Progress for Node {
         self.access.relax(idle_rounds);
     }
 
+    fn sleep(&self, limit: core::time::Duration) {
+        self.access.sleep(limit);
+    }
+
     fn wake_later(&self, waker: &Waker) {
         self.access.wake_later(waker);
     }

@@ -4,7 +4,7 @@ use super::{Connected, QUERIES_TEMPLATE, progress, until_interrupted};
 use crate::args::{CompareArguments, Format};
 use crate::data::DataSet;
 use crate::error::CommandError;
-use crate::execute::{Measurement, execute, explain};
+use crate::execute::{Measurement, explain};
 use crate::query::{self, Query};
 use crate::report::{CompareReport, ComparedQuery, Medians, Setting};
 use indicatif::ProgressBar;
@@ -123,11 +123,9 @@ async fn one_round(
 ) -> Result<(), CommandError> {
     for pass in 0..=arguments.warm_up {
         for (query, runs) in queries.iter().zip(&mut side.runs) {
-            let executed = execute(&connected.context, &query.sql, connected.processes()).await;
-            let execution = executed.map_err(|error| {
-                let error = connected.explain_failure(error);
-                CommandError::Failed(format!("{}: {error}", query.name))
-            })?;
+            let executed = connected.execute(&query.sql).await;
+            let execution = executed
+                .map_err(|error| CommandError::Failed(format!("{}: {error}", query.name)))?;
             if pass == arguments.warm_up {
                 runs.push(execution.measurement);
             }

@@ -10,6 +10,7 @@ pub mod worker;
 use crate::args::SessionArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
+use crate::execute::{Execution, execute};
 use crate::report::Setting;
 use crate::session;
 use crate::transport::{self, Cluster, Transport};
@@ -47,6 +48,21 @@ impl Connected {
         self.cluster
             .as_ref()
             .map_or(&[], |cluster| &cluster.processes)
+    }
+
+    /// Starts processes in place of those that ended, where the transport allows it.
+    async fn restart_ended(&mut self) -> Result<(), CommandError> {
+        match &mut self.cluster {
+            Some(cluster) => cluster.restart_ended().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Executes a statement.
+    async fn execute(&mut self, sql: &str) -> Result<Execution, CommandError> {
+        self.restart_ended().await?;
+        let executed = execute(&self.context, sql, self.processes()).await;
+        executed.map_err(|error| self.explain_failure(error))
     }
 
     fn workers(&self) -> usize {

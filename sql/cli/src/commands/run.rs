@@ -112,13 +112,13 @@ async fn run_query(
     };
     let mut last = None;
     for _ in 0..arguments.repeat {
-        match execute(&connected.context, &query.sql, connected.processes()).await {
+        match connected.execute(&query.sql).await {
             Ok(execution) => {
                 report.runs.push(execution.measurement);
                 last = Some(execution);
             }
             Err(error) => {
-                report.error = Some(connected.explain_failure(error).to_string());
+                report.error = Some(error.to_string());
                 return (report, None);
             }
         }

@@ -4,7 +4,6 @@ use super::{Connected, until_interrupted};
 use crate::args::ShellArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
-use crate::execute::execute;
 use crate::report::bytes;
 use crate::statements;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -46,10 +45,10 @@ pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandE
             if matches!(statement.trim(), "quit" | "exit" | "\\q") {
                 return ended(failed && !interactive);
             }
-            let execution = until_interrupted(print(&connected, statement));
+            let execution = until_interrupted(print(&mut connected, statement));
             if let Err(error) = runtime.block_on(execution) {
                 failed = true;
-                eprintln!("{}", connected.explain_failure(error));
+                eprintln!("{error}");
             }
         }
         if let Some(file) = history.as_ref().filter(|_| interactive) {
@@ -100,8 +99,8 @@ fn read(editor: &mut DefaultEditor, interactive: bool) -> Result<Option<String>,
     }
 }
 
-async fn print(connected: &Connected, statement: &str) -> Result<(), CommandError> {
-    let execution = execute(&connected.context, statement, connected.processes()).await?;
+async fn print(connected: &mut Connected, statement: &str) -> Result<(), CommandError> {
+    let execution = connected.execute(statement).await?;
     if !execution.batches.is_empty() {
         let table = pretty_format_batches(&execution.batches)
             .map_err(|error| CommandError::Failed(format!("cannot print the rows: {error}")))?;

@@ -1,3 +1,5 @@
+//! Tests of comparing results: equal in any order, and each kind of difference.
+
 use super::{Cell, Table};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;

@@ -17,7 +17,11 @@ use serde::Serialize;
 use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use url::Url;
+
+/// How long the exit status of a process may take to appear after its connections broke.
+const EXIT_STATUS_DELAY: Duration = Duration::from_millis(50);
 
 /// How batches get from process to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
@@ -91,7 +95,7 @@ pub struct Cluster {
     pub channels: Arc<dyn ChannelResolver + Send + Sync>,
     /// Lists the workers.
     pub workers: Arc<dyn WorkerResolver>,
-    /// The processes that were started for this session: workers, and a switch if the transport
+    /// The processes that were started for these queries: workers, and a switch if the transport
     /// has one. Their CPU time is that of the queries. They end when this is dropped.
     pub processes: Vec<LocalProcess>,
     /// What else must live as long as the session. It is dropped before the processes end.
@@ -105,8 +109,25 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
+    /// Starts processes in place of those that ended, where the transport allows it.
+    ///
+    /// # Errors
+    /// A process does not start.
+    pub async fn restart_ended(&mut self) -> Result<(), CommandError> {
+        for process in &mut self.processes {
+            if process.restart().await? {
+                eprintln!("{} was started again", process.name());
+            }
+        }
+        Ok(())
+    }
+
     /// Describes processes that ended although the session needs them; empty if there are none.
     pub fn ended(&mut self) -> String {
+        if !self.processes.is_empty() {
+            // The kernel closes the sockets of a dying process before its status can be read.
+            std::thread::sleep(EXIT_STATUS_DELAY);
+        }
         let ended: Vec<String> = self
             .processes
             .iter_mut()

@@ -11,14 +11,13 @@ use crate::session::{self, Compression};
 use rackweave::Rack;
 use rackweave::config::{HostedSection, LinkKind, NodeConfig, RackConfig, Role, SecurityKind};
 use rackweave::exchange::{Exchange, ExchangeOptions};
-use rackweave::hosted::{SwitchOptions, SwitchProcess};
+use rackweave::hosted::{self, SwitchProcess};
 use rackweave_datafusion::channel::{
     ChannelOptions, RackweaveChannelResolver, RackweaveWorkerResolver, node_of, node_url,
 };
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use url::Url;
@@ -142,11 +141,12 @@ fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> 
 async fn start_switch(options: &WorkerOptions) -> Result<(LocalProcess, PathBuf), CommandError> {
     let workers = options.local.to_string();
     let link = options.link.name();
-    let arguments: Vec<OsString> = ["switch", "--workers", &workers, "--link", link]
-        .map(OsString::from)
-        .into();
-    let (process, line) = start("the switch".to_owned(), arguments).await?;
-    Ok((process, PathBuf::from(line.trim_end())))
+    let arguments = ["switch", "--workers", &workers, "--link", link];
+    let arguments = arguments.map(OsString::from).into();
+    let (process, line) = LocalProcess::start_again("the switch".to_owned(), arguments).await?;
+    let file = PathBuf::from(line.trim_end());
+    let again = vec!["switch".into(), "--rack".into(), file.clone().into()];
+    Ok((process.with_restart(again), file))
 }
 
 async fn start_worker(
@@ -170,43 +170,40 @@ async fn start_worker(
     if let Some(threads) = options.worker_threads {
         arguments.extend(["--threads".into(), threads.to_string().into()]);
     }
-    let (process, _url) = start(format!("node {node}"), arguments).await?;
-    Ok(process)
+    let (process, _url) =
+        LocalProcess::start_again(format!("node {node}"), arguments.clone()).await?;
+    Ok(process.with_restart(arguments))
 }
 
-/// Starts this program again, and waits for the first line that it prints.
-async fn start(
-    name: String,
-    arguments: Vec<OsString>,
-) -> Result<(LocalProcess, String), CommandError> {
-    let start = move || {
-        let program = std::env::current_exe()
-            .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
-        let mut command = Command::new(program);
-        command.args(arguments);
-        LocalProcess::start(name, command)
-    };
-    tokio::task::spawn_blocking(start)
-        .await
-        .expect("starting a process does not panic")
+/// The switch of a rack of its own, as the command line describes it.
+#[derive(Debug, clap::Args)]
+pub struct SwitchOptions {
+    /// Worker nodes of the rack.
+    #[arg(long, value_name = "N", value_parser = session::positive, default_value_t = 1)]
+    pub workers: usize,
+    /// How packets get from process to process.
+    #[arg(long, value_enum, default_value_t = LinkChoice::SharedMemory)]
+    pub link: LinkChoice,
+    /// The configuration of a rack whose switch has died.
+    #[arg(long, value_name = "FILE")]
+    pub rack: Option<PathBuf>,
 }
 
 /// Runs the switch of a rack of its own, until standard input closes. Prints the path of the
-/// rack's configuration.
+/// rack's configuration. With `rack`, it is that of an earlier switch, in whose place this one is.
 ///
 /// # Errors
 /// The switch does not start.
-pub fn run_switch(workers: usize, link: LinkChoice) -> Result<(), CommandError> {
-    let folder = Folder::new()?;
-    let config = config(workers, link, &folder.0)?;
-    let file = folder.0.join("rack.toml");
-    std::fs::write(&file, config.to_toml()).map_err(|error| {
-        CommandError::set_up(format!("cannot write {}: {error}", file.display()))
-    })?;
+pub fn run_switch(arguments: &SwitchOptions) -> Result<(), CommandError> {
+    let folder = match &arguments.rack {
+        Some(file) => Folder(file.parent().unwrap_or(Path::new("")).to_owned()),
+        None => Folder::new(arguments.workers, arguments.link)?,
+    };
+    let file = folder.0.join(FILE);
     // As the nodes will read it: they and the switch compare their configurations.
     let config = RackConfig::read(&file)
         .map_err(|error| CommandError::set_up(format!("the rack's configuration: {error}")))?;
-    let options = SwitchOptions {
+    let options = hosted::SwitchOptions {
         config,
         listen: None,
         is_standby: false,
@@ -222,17 +219,23 @@ pub fn run_switch(workers: usize, link: LinkChoice) -> Result<(), CommandError> 
     Ok(())
 }
 
+/// The file with the configuration, in the folder of a rack.
+const FILE: &str = "rack.toml";
+
 /// A folder for the rack's configuration and sockets, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, CommandError> {
+    fn new(workers: usize, link: LinkChoice) -> Result<Self, CommandError> {
         let name = format!("rackweave-sql-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| {
-            CommandError::set_up(format!("cannot make {}: {error}", folder.display()))
+        let folder = Self(std::env::temp_dir().join(name));
+        let config = config(workers, link, &folder.0)?;
+        let written = std::fs::create_dir_all(&folder.0)
+            .and_then(|()| std::fs::write(folder.0.join(FILE), config.to_toml()));
+        written.map_err(|error| {
+            CommandError::set_up(format!("cannot write to {}: {error}", folder.0.display()))
         })?;
-        Ok(Self(folder))
+        Ok(folder)
     }
 }
 

@@ -1,3 +1,5 @@
+//! Tests of record batches as messages: what is copied, and what malformed messages do.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

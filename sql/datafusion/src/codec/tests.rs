@@ -1,3 +1,5 @@
+//! Tests of requests and messages as bytes, and of random bytes.
+
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};

@@ -25,6 +25,10 @@ impl Progress for NodeAccessPoint {
         self.0.pump.relax(idle_rounds);
     }
 
+    fn sleep(&self, limit: core::time::Duration) {
+        self.0.pump.sleep(limit);
+    }
+
     fn wake_later(&self, waker: &Waker) {
         self.0.pump.wake_later(waker);
     }

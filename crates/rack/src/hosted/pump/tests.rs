@@ -66,7 +66,7 @@ fn no_waking_is_lost() {
         for packet in 1..=PACKETS {
             // The driver threads are about to sleep, or sleep.
             for pump in [&a, &b] {
-                pump.sleep(Time::from_micros(packet % 64));
+                pump.doze(Time::from_micros(packet % 64));
             }
             a.with(|end| end.to_send += 1);
             let posted = std::time::Instant::now();

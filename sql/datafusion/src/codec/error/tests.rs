@@ -1,3 +1,5 @@
+//! Tests of errors that keep their type.
+
 use std::io::ErrorKind;
 
 use datafusion::arrow::error::ArrowError;

@@ -1,3 +1,5 @@
+//! Tests of metrics as bytes.
+
 use std::sync::Arc;
 use std::time::Duration;
 
