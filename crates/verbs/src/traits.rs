@@ -131,6 +131,11 @@ pub trait Progress: Send + Sync {
     /// spins, yields or sleeps, longer each time.
     fn relax(&self, idle_rounds: u32);
 
+    /// Says whether the calling thread drives the node from now on, and sleeps only in
+    /// [`Self::sleep`]. The rack's own thread for the node then leaves it alone: two threads would
+    /// both wake up for whatever happens.
+    fn set_driven(&self, _is_driven: bool) {}
+
     /// Sleeps until something happens at the node, or `limit` has passed. For a thread that moves
     /// data for others, whose cores it must not take while it waits.
     fn sleep(&self, _limit: core::time::Duration) {

@@ -130,11 +130,8 @@ impl Channels {
         if happened || due || self.receiver.owes() || self.sender.could_post() {
             let (sender, receiver) = (&mut self.sender, &mut self.receiver);
             let now = shared.node.now();
-            let mut polled = Ok(false);
-            shared
-                .node
-                .access()
-                .try_act(&mut |verbs| polled = poll(now, verbs, sender, receiver));
+            // This thread drives the node, so nobody has to be woken for what is posted.
+            let polled = shared.node.poll(|nic| poll(now, nic, sender, receiver));
             // The reason of a close is found by the next receive, behind what arrived before it.
             return Ok(happened | polled.unwrap_or(true));
         }

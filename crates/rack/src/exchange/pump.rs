@@ -29,6 +29,7 @@ pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
         channels: Vec::new(),
         leaving: Vec::new(),
     };
+    shared.node.set_driven(true);
     let mut idle_rounds = 0u32;
     while !shared.is_stopping.load(Ordering::SeqCst) {
         if pump.advance() | shared.node.drive() {
@@ -49,6 +50,7 @@ pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
         idle_rounds = idle_rounds.saturating_add(1);
     }
     pump.stop();
+    shared.node.set_driven(false);
 }
 
 struct Pump<'a> {

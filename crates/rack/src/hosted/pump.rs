@@ -23,6 +23,9 @@ const BLIND_MAX: Time = Time::from_millis(1);
 /// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
 const VISIT: Time = Time::from_micros(200);
 
+/// How often the driver thread looks whether another thread still drives the machine.
+const DRIVEN: Time = Time::from_millis(20);
+
 /// How long the driver thread stays awake after something has moved while traffic flows: a peer
 /// that answers takes some microseconds, and to fall asleep and be woken takes tens.
 const AWAKE: Duration = Duration::from_micros(50);
@@ -81,6 +84,8 @@ pub(super) struct Pump<S> {
     actors: AtomicUsize,
     /// When a waiting thread last drove, in nanoseconds.
     visited: AtomicU64,
+    /// Other threads that drive the machine all the time.
+    drivers: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -99,6 +104,7 @@ impl<S: LinkedMachine> Pump<S> {
             sleepers: AtomicUsize::new(0),
             actors: AtomicUsize::new(0),
             visited: AtomicU64::new(0),
+            drivers: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
         };
         pump.relink(|_| {});
@@ -236,7 +242,9 @@ impl<S: LinkedMachine> Pump<S> {
             let now = self.now();
             let visited = self.visited.load(Ordering::Relaxed);
             let since = now.as_nanos().saturating_sub(visited);
-            if since < VISIT.as_nanos() as u64 {
+            if self.drivers.load(Ordering::Relaxed) > 0 {
+                std::thread::sleep(DRIVEN);
+            } else if since < VISIT.as_nanos() as u64 {
                 std::thread::sleep(VISIT);
             } else if self.turn() {
                 if core::mem::take(&mut slept) {
@@ -273,6 +281,13 @@ impl<S: LinkedMachine> Progress for Pump<S> {
         if let Some(nap) = self.credit.relax(idle_rounds) {
             self.doze(nap);
         }
+    }
+
+    fn set_driven(&self, is_driven: bool) {
+        match is_driven {
+            true => self.drivers.fetch_add(1, Ordering::Relaxed),
+            false => self.drivers.fetch_sub(1, Ordering::Relaxed),
+        };
     }
 
     fn sleep(&self, limit: Time) {

@@ -104,6 +104,10 @@ impl Progress for Node {
         self.access.relax(idle_rounds);
     }
 
+    fn set_driven(&self, is_driven: bool) {
+        self.access.set_driven(is_driven);
+    }
+
     fn sleep(&self, limit: core::time::Duration) {
         self.access.sleep(limit);
     }

@@ -25,6 +25,10 @@ impl Progress for NodeAccessPoint {
         self.0.pump.relax(idle_rounds);
     }
 
+    fn set_driven(&self, is_driven: bool) {
+        self.0.pump.set_driven(is_driven);
+    }
+
     fn sleep(&self, limit: core::time::Duration) {
         self.0.pump.sleep(limit);
     }
