@@ -245,6 +245,13 @@ impl Channels {
         }
     }
 
+    /// Whether a program has left a frame that can be sent. A frame that waits for a receive buffer
+    /// of the peer is sent when the peer reports one, which wakes the thread.
+    pub fn has_news(&self) -> bool {
+        let has_frame = |link: &Arc<Link>| link.multiplexer().has_frame();
+        self.leaving.is_none() && self.link.as_ref().is_some_and(has_frame)
+    }
+
     /// Closes the connection, and returns what is left of it.
     pub fn close(self, shared: &Shared, reason: CloseReason) -> Leaving {
         let (senders, receivers) = (vec![self.sender], vec![self.receiver]);

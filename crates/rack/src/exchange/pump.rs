@@ -137,13 +137,9 @@ impl Pump<'_> {
 
     /// Whether a program has left something to do.
     fn has_news(&self) -> bool {
-        let links = self
-            .channels
-            .iter()
-            .filter_map(|channels| channels.link.as_ref());
-        let mut links = links.map(|link| link.multiplexer().has_frame());
         let stops = self.shared.is_stopping.load(Ordering::SeqCst);
-        stops || links.any(|has| has) || !held(&self.shared.links).connected.is_empty()
+        let is_connected = || !held(&self.shared.links).connected.is_empty();
+        stops || self.channels.iter().any(Channels::has_news) || is_connected()
     }
 
     /// Ends all streams and connections.
