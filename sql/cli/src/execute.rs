@@ -1,7 +1,7 @@
 //! Executes a statement and measures it.
 
 use crate::error::CommandError;
-use crate::processes::{LocalProcess, cpu_seconds};
+use crate::processes::cpu_seconds;
 use crate::table::Table;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -23,6 +23,10 @@ const METRICS_LIMIT: Duration = Duration::from_secs(5);
 /// The metric in which transports count the bytes that the receiver of batches got.
 const BYTES_METRIC: &str = "bytes_transferred";
 
+/// The metric of the most bytes that had arrived and waited to be taken: at a node over Rackweave,
+/// in a connection over Flight.
+const WAITING_METRIC: &str = "max_mem_used";
+
 /// What an execution took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measurement {
@@ -33,6 +37,8 @@ pub struct Measurement {
     /// Bytes that went from process to process, encoded as the transport has them. `None` if the
     /// query was not divided, or the workers did not report.
     pub exchange_bytes: Option<usize>,
+    /// The most bytes that had arrived at a node and waited to be taken.
+    pub waiting_bytes_max: Option<usize>,
     /// Rows of the result.
     pub rows: usize,
 }
@@ -65,7 +71,7 @@ impl Execution {
 pub async fn execute(
     context: &SessionContext,
     sql: &str,
-    processes: &[LocalProcess],
+    processes: &[u32],
 ) -> Result<Execution, CommandError> {
     let cpu = cpu_seconds(processes);
     let start = Instant::now();
@@ -77,11 +83,12 @@ pub async fn execute(
     let cpu_seconds = cpu_seconds(processes) - cpu;
     let schema = plan.schema();
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let exchange_bytes = exchange_bytes(plan).await;
+    let exchange = exchange(plan).await;
     let measurement = Measurement {
         seconds,
         cpu_seconds,
-        exchange_bytes,
+        exchange_bytes: exchange.map(|(bytes, _)| bytes),
+        waiting_bytes_max: exchange.map(|(_, waiting)| waiting),
         rows,
     };
     Ok(Execution {
@@ -101,22 +108,26 @@ pub async fn explain(context: &SessionContext, sql: &str) -> Result<String, Comm
     Ok(display_plan_ascii(plan.as_ref(), false))
 }
 
-async fn exchange_bytes(plan: Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let rewritten =
-        rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::Aggregated);
+/// The bytes that went from process to process, and the most that waited at a node.
+async fn exchange(plan: Arc<dyn ExecutionPlan>) -> Option<(usize, usize)> {
+    let rewritten = rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::PerTask);
     let plan = tokio::time::timeout(METRICS_LIMIT, rewritten)
         .await
         .ok()?
         .ok()?;
-    let mut bytes = None;
+    let mut found = None;
     plan.apply(|node| {
         for metric in node.metrics().iter().flat_map(MetricsSet::iter) {
-            if metric.value().name() == BYTES_METRIC {
-                bytes = Some(bytes.unwrap_or(0) + metric.value().as_usize());
+            let value = metric.value();
+            let (bytes, waiting) = found.unwrap_or((0, 0));
+            match value.name() {
+                BYTES_METRIC => found = Some((bytes + value.as_usize(), waiting)),
+                WAITING_METRIC => found = Some((bytes, waiting.max(value.as_usize()))),
+                _ => {}
             }
         }
         Ok(TreeNodeRecursion::Continue)
     })
     .ok()?;
-    bytes
+    found
 }

@@ -76,22 +76,20 @@ impl LocalProcess {
         self
     }
 
-    /// Starts a process in its place if it has ended and can be restarted. True if it was.
+    /// Starts a process in its place if it has ended and can be restarted. Returns how it ended.
     ///
     /// # Errors
     /// The process does not start.
-    pub async fn restart(&mut self) -> Result<bool, CommandError> {
-        let Some(arguments) = self.again.clone().filter(|_| self.ended().is_some()) else {
-            return Ok(false);
+    pub async fn restart(&mut self) -> Result<Option<String>, CommandError> {
+        let Some(arguments) = self.again.clone() else {
+            return Ok(None);
+        };
+        let Some(ended) = self.ended() else {
+            return Ok(None);
         };
         let (process, _) = Self::start_again(self.name.clone(), arguments.clone()).await?;
         *self = process.with_restart(arguments);
-        Ok(true)
-    }
-
-    /// Its name, for messages.
-    pub fn name(&self) -> &str {
-        &self.name
+        Ok(Some(ended))
     }
 
     /// Starts a command which ends when its standard input closes, and waits for the first line
@@ -191,11 +189,8 @@ pub fn when_stdin_closes(act: impl FnOnce() + Send + 'static) {
 
 /// CPU time of this process and of `others`, user and system, in seconds. A process that has ended
 /// counts as 0. The kernel counts in ticks of 10 ms.
-pub fn cpu_seconds(others: &[LocalProcess]) -> f64 {
-    let pids = others
-        .iter()
-        .map(LocalProcess::pid)
-        .chain([std::process::id()]);
+pub fn cpu_seconds(others: &[u32]) -> f64 {
+    let pids = others.iter().copied().chain([std::process::id()]);
     let ticks: u64 = pids.filter_map(cpu_ticks).sum();
     #[expect(
         clippy::cast_precision_loss,

@@ -94,12 +94,18 @@ impl QueryReport {
             return line;
         }
         let exchange = self.runs.last().and_then(|run| run.exchange_bytes);
+        let waiting = self
+            .runs
+            .iter()
+            .filter_map(|run| run.waiting_bytes_max)
+            .max();
         let _ = write!(
             line,
-            "{:>9.3} s {:>9.2} s {:>12} {:>9}",
+            "{:>9.3} s {:>9.2} s {:>12} {:>12} {:>9}",
             median(self.runs.iter().map(|run| run.seconds)),
             median(self.runs.iter().map(|run| run.cpu_seconds)),
             exchange.map_or_else(|| "-".to_owned(), bytes),
+            waiting.map_or_else(|| "-".to_owned(), bytes),
             self.runs.last().map_or(0, |run| run.rows),
         );
         if let Some(check) = &self.check {
@@ -119,7 +125,8 @@ impl QueryReport {
 }
 
 /// The heads of the columns of [`QueryReport::text`].
-pub const RUN_HEADER: &str = "query           seconds         CPU     exchange      rows";
+pub const RUN_HEADER: &str =
+    "query           seconds         CPU     exchange      waiting      rows";
 
 /// The report of `compare`.
 #[derive(Debug, Serialize)]

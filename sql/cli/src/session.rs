@@ -31,6 +31,10 @@ pub struct SessionOptions {
     /// Compression of batches on the way between processes.
     #[arg(long, value_enum, default_value_t = Compression::Lz4)]
     pub compression: Compression,
+    /// MiB of a query's batches that may have arrived and wait to be taken: at a node over
+    /// Rackweave, in a connection over Flight.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = positive)]
+    pub budget: usize,
     /// Shuffle both sides of a join, even where one is small enough for all workers.
     #[arg(long)]
     pub no_broadcast: bool,
@@ -43,6 +47,7 @@ impl Default for SessionOptions {
             partitions: default_partitions(),
             bytes_per_partition: 1024 * 1024,
             compression: Compression::Lz4,
+            budget: 64,
             no_broadcast: false,
         }
     }
@@ -132,6 +137,7 @@ pub fn distributed(
             .with_distributed_compression(options.compression.into())?
             // A worker has its own configuration; this is the part of it that a session sends.
             .with_distributed_shuffle_batch_size(options.batch_size)?
+            .with_distributed_worker_connection_buffer_budget_bytes(options.budget << 20)?
             .with_distributed_metrics_collection(true)?;
         Ok(SessionContext::new_with_state(state.build()))
     };

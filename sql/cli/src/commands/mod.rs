@@ -11,6 +11,7 @@ use crate::args::SessionArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::{Execution, execute};
+use crate::processes::LocalProcess;
 use crate::report::Setting;
 use crate::session;
 use crate::transport::{self, Cluster, Transport};
@@ -18,6 +19,10 @@ use datafusion::prelude::SessionContext;
 use datafusion_distributed::WorkerResolver as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// How often a running query has processes that died started again.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A session with its tables and its workers, which end when this is dropped.
 struct Connected {
@@ -44,10 +49,11 @@ impl Connected {
         Ok(Self { context, cluster })
     }
 
-    fn processes(&self) -> &[crate::processes::LocalProcess] {
-        self.cluster
-            .as_ref()
-            .map_or(&[], |cluster| &cluster.processes)
+    /// The processes whose CPU time is that of queries.
+    fn processes(&self) -> Vec<u32> {
+        let cluster = self.cluster.iter();
+        let processes = cluster.flat_map(|cluster| &cluster.processes);
+        processes.map(LocalProcess::pid).collect()
     }
 
     /// Starts processes in place of those that ended, where the transport allows it.
@@ -61,7 +67,16 @@ impl Connected {
     /// Executes a statement.
     async fn execute(&mut self, sql: &str) -> Result<Execution, CommandError> {
         self.restart_ended().await?;
-        let executed = execute(&self.context, sql, self.processes()).await;
+        let (context, processes) = (self.context.clone(), self.processes());
+        let mut query = std::pin::pin!(execute(&context, sql, &processes));
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let executed = loop {
+            tokio::select! {
+                executed = &mut query => break executed,
+                // A query may be waiting for a process that died, such as the switch.
+                _ = looks.tick() => self.restart_ended().await?,
+            }
+        };
         executed.map_err(|error| self.explain_failure(error))
     }
 

@@ -44,6 +44,7 @@ pub async fn connect(options: &WorkerOptions) -> Result<Cluster, CommandError> {
         channels: Arc::new(channels),
         workers: Arc::new(FixedWorkers(urls)),
         processes,
+        restarted: Vec::new(),
         keep: None,
     })
 }

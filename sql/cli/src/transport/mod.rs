@@ -98,6 +98,8 @@ pub struct Cluster {
     /// The processes that were started for these queries: workers, and a switch if the transport
     /// has one. Their CPU time is that of the queries. They end when this is dropped.
     pub processes: Vec<LocalProcess>,
+    /// How processes ended that have been restarted, since [`Self::ended`] was called last.
+    pub restarted: Vec<String>,
     /// What else must live as long as the session. It is dropped before the processes end.
     pub keep: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -115,8 +117,9 @@ impl Cluster {
     /// A process does not start.
     pub async fn restart_ended(&mut self) -> Result<(), CommandError> {
         for process in &mut self.processes {
-            if process.restart().await? {
-                eprintln!("{} was started again", process.name());
+            if let Some(ended) = process.restart().await? {
+                eprintln!("{ended}, and was started again");
+                self.restarted.push(ended);
             }
         }
         Ok(())
@@ -128,11 +131,8 @@ impl Cluster {
             // The kernel closes the sockets of a dying process before its status can be read.
             std::thread::sleep(EXIT_STATUS_DELAY);
         }
-        let ended: Vec<String> = self
-            .processes
-            .iter_mut()
-            .filter_map(LocalProcess::ended)
-            .collect();
+        let mut ended = std::mem::take(&mut self.restarted);
+        ended.extend(self.processes.iter_mut().filter_map(LocalProcess::ended));
         ended.join("; ")
     }
 }

@@ -20,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use url::Url;
 
 /// The node of the command itself in a rack of its own.
@@ -73,6 +74,7 @@ pub async fn connect(
         )),
         workers: Arc::new(RackweaveWorkerResolver::new(nodes)?),
         processes,
+        restarted: Vec::new(),
         keep: Some(Box::new((exchange, rack))),
     })
 }
@@ -195,22 +197,20 @@ pub struct SwitchOptions {
 /// # Errors
 /// The switch does not start.
 pub fn run_switch(arguments: &SwitchOptions) -> Result<(), CommandError> {
-    let folder = match &arguments.rack {
-        Some(file) => Folder(file.parent().unwrap_or(Path::new("")).to_owned()),
-        None => Folder::new(arguments.workers, arguments.link)?,
+    let (file, made) = match &arguments.rack {
+        Some(file) => (file.clone(), None),
+        None => {
+            let folder = Folder::new(arguments.workers, arguments.link)?;
+            (folder.0.join(FILE), Some(folder))
+        }
     };
-    let file = folder.0.join(FILE);
     // As the nodes will read it: they and the switch compare their configurations.
     let config = RackConfig::read(&file)
         .map_err(|error| CommandError::set_up(format!("the rack's configuration: {error}")))?;
-    let options = hosted::SwitchOptions {
-        config,
-        listen: None,
-        is_standby: false,
-        elector: None,
-    };
-    let process = SwitchProcess::new(options)
-        .map_err(|error| CommandError::set_up(format!("the switch does not start: {error}")))?;
+    let process = start(&config)?;
+    // An earlier switch may have left the folder.
+    let parent = file.parent().unwrap_or(Path::new(""));
+    let _folder = made.unwrap_or_else(|| Folder(parent.to_owned()));
     let stop = Arc::new(AtomicBool::new(false));
     let stops = stop.clone();
     crate::processes::when_stdin_closes(move || stops.store(true, Ordering::Relaxed));
@@ -218,6 +218,31 @@ pub fn run_switch(arguments: &SwitchOptions) -> Result<(), CommandError> {
     process.run(&stop, &|_event| {});
     Ok(())
 }
+
+/// Starts the switch. One that was killed a moment ago may still have its address.
+fn start(config: &RackConfig) -> Result<SwitchProcess, CommandError> {
+    let until = Instant::now() + START_LIMIT;
+    loop {
+        let started = SwitchProcess::new(hosted::SwitchOptions {
+            config: config.clone(),
+            listen: None,
+            is_standby: false,
+            elector: None,
+        });
+        match started {
+            Ok(process) => return Ok(process),
+            Err(_) if Instant::now() < until => std::thread::sleep(START_EVERY),
+            Err(error) => {
+                let text = format!("the switch does not start: {error}");
+                return Err(CommandError::set_up(text));
+            }
+        }
+    }
+}
+
+/// How long, and how often, a switch tries to start.
+const START_LIMIT: Duration = Duration::from_secs(3);
+const START_EVERY: Duration = Duration::from_millis(50);
 
 /// The file with the configuration, in the folder of a rack.
 const FILE: &str = "rack.toml";
