@@ -185,11 +185,6 @@ impl Multiplexer {
         self.streams.insert(number, stream);
     }
 
-    /// Whether a stream can be accepted.
-    pub fn has_incoming(&self) -> bool {
-        !self.incoming.is_empty()
-    }
-
     /// Accepts the oldest stream that the peer has opened: its number and request.
     pub fn accept(&mut self) -> Option<(StreamNumber, Vec<u8>)> {
         let (number, request) = self.incoming.pop_front()?;

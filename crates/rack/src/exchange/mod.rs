@@ -37,7 +37,7 @@ pub use handles::{Incoming, StreamReceiver, StreamSender, wait_for};
 /// Settings of an [`Exchange`].
 #[derive(Clone, Debug)]
 pub struct ExchangeOptions {
-    /// Where other nodes' connections are accepted. They are told this address, so on several
+    /// Where other nodes' connections are accepted. Nodes connect to this address, so on several
     /// machines it must be one that all of them reach; port 0 selects a free port.
     pub listen: SocketAddr,
     /// Sizes of streams.
@@ -75,7 +75,7 @@ pub enum ExchangeError {
     /// It can't listen.
     #[error(transparent)]
     Listen(#[from] ConnectError),
-    /// Other processes can't be told its address.
+    /// Other processes would not find it: its address could not be offered to them.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The system has no thread for it.
@@ -255,7 +255,10 @@ impl Exchange {
         if arrivals.is_closed {
             return Poll::Ready(None);
         }
-        arrivals.wakers.push(context.waker().clone());
+        let waker = context.waker();
+        if !arrivals.wakers.iter().any(|known| known.will_wake(waker)) {
+            arrivals.wakers.push(waker.clone());
+        }
         Poll::Pending
     }
 

@@ -17,10 +17,11 @@ use rackweave_datafusion::channel::{
 };
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use url::Url;
 
 /// The node of the command itself in a rack of its own.
@@ -252,11 +253,14 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(workers: usize, link: LinkChoice) -> Result<Self, CommandError> {
-        let name = format!("rackweave-sql-{}", std::process::id());
+        // Others may write to the folder for what is temporary, but not to this one.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_nanos();
+        let name = format!("rackweave-sql-{}-{now:x}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
         let config = config(workers, link, &folder.0)?;
-        let written = std::fs::create_dir_all(&folder.0)
-            .and_then(|()| std::fs::write(folder.0.join(FILE), config.to_toml()));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&folder.0);
+        let written = made.and_then(|()| std::fs::write(folder.0.join(FILE), config.to_toml()));
         written.map_err(|error| {
             CommandError::set_up(format!("cannot write to {}: {error}", folder.0.display()))
         })?;

@@ -154,10 +154,12 @@ impl Model {
         }
     }
 
-    fn accept(&mut self, pair: &mut Pair) {
-        if let Some((stream, _)) = pair.ends[ACCEPTOR].accept() {
-            self.hold(ACCEPTOR, stream);
+    fn accept(&mut self, pair: &mut Pair) -> bool {
+        let accepted = pair.ends[ACCEPTOR].accept();
+        if let Some((stream, _)) = &accepted {
+            self.hold(ACCEPTOR, *stream);
         }
+        accepted.is_some()
     }
 
     fn act(&mut self, pair: &mut Pair, end: usize, at: usize, action: Action) {
@@ -168,7 +170,7 @@ impl Model {
                 let stream = pair.open(b"go");
                 self.hold(DIALER, stream);
             }
-            (Action::Accept, _) => self.accept(pair),
+            (Action::Accept, _) => drop(self.accept(pair)),
             (Action::Emit, _) => drop(pair.send(end)),
             (Action::Deliver, _) => drop(pair.deliver(end)),
             (Action::Send(length), Some(stream)) => self.send(pair, end, stream, length),
@@ -190,8 +192,7 @@ impl Model {
         }
         loop {
             pair.settle();
-            while pair.ends[ACCEPTOR].has_incoming() {
-                self.accept(pair);
+            while self.accept(pair) {
                 let stream = *self.held[ACCEPTOR].last().expect("it was accepted");
                 self.end_sending(pair, ACCEPTOR, stream, Action::Finish);
             }
