@@ -43,6 +43,6 @@
 
 pub use rackweave_endpoint::exchange::{Budget, OpenError, StreamConfig, StreamError};
 pub use rackweave_rack::exchange::{
-    Exchange, ExchangeCounters, ExchangeError, ExchangeOptions, Incoming, StreamReceiver,
-    StreamSender,
+    BroadcastSender, Exchange, ExchangeCounters, ExchangeError, ExchangeOptions, Incoming,
+    StreamReceiver, StreamSender,
 };

@@ -16,9 +16,24 @@ pub(super) enum Ending {
     Error(ErrorCode, Vec<u8>),
 }
 
+/// How the frames of a direction get to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Path {
+    /// Over the connection.
+    #[default]
+    Connection,
+    /// As broadcasts, which others send.
+    Broadcast,
+    /// Over the connection, as soon as the broadcasts before have been delivered.
+    Paused,
+}
+
 /// The direction towards the peer.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
+    pub path: Path,
+    /// Whether a message was accepted.
+    pub has_sent: bool,
     pub queue: VecDeque<Vec<u8>>,
     /// Bytes that may be sent. One message may exceed it.
     pub credit: i64,
@@ -41,7 +56,9 @@ impl Sending {
 
     /// Whether a frame can be sent.
     pub fn is_ready(&self) -> bool {
-        !self.is_over && (!self.queue.is_empty() || self.ending.is_some())
+        !self.is_over
+            && self.path == Path::Connection
+            && (!self.queue.is_empty() || self.ending.is_some())
     }
 }
 

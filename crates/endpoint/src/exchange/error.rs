@@ -3,6 +3,9 @@
 use rackweave_wire::fabric::exchange::{ErrorCode, StreamNumber};
 use std::sync::Arc;
 
+/// Why streams end that were part of a broadcast.
+pub(super) const BROADCAST_LOST: &str = "the flow of its broadcasts was aborted";
+
 /// Why a direction of a stream ended before its sender had finished.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StreamError {
@@ -52,6 +55,10 @@ impl StreamError {
             ErrorCode::Failed => Self::Failed(text),
             ErrorCode::Dropped => Self::Dropped { peer },
             ErrorCode::NotAccepted => Self::NotAccepted { peer },
+            ErrorCode::BroadcastLost => Self::Gone {
+                peer,
+                why: BROADCAST_LOST.into(),
+            },
         }
     }
 }
@@ -88,4 +95,7 @@ pub enum Misbehaviour {
     /// An error has an unknown code.
     #[error("an error with code {0}")]
     ErrorCode(u8),
+    /// An item of a broadcast contradicts itself or those before.
+    #[error("an item that is no part of a broadcast")]
+    Item,
 }

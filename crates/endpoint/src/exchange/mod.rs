@@ -9,9 +9,13 @@
 //! receive buffers, no stream waits for the consumer of another, and consumers that depend on each
 //! other in any way make progress.
 //!
+//! **Broadcasts.** The messages of streams to several nodes may leave as items of a replicated
+//! flow, each of them once; [`Broadcast`] makes items of them, and an [`Assembler`] messages again.
+//!
 //! **Budget.** The windows of the streams of a query together stay within its [`Budget`], but for
 //! the minimum that each stream has without asking.
 
+mod broadcast;
 mod budget;
 mod config;
 mod direction;
@@ -20,6 +24,7 @@ mod multiplexer;
 #[cfg(test)]
 mod tests;
 
+pub use broadcast::{Assembler, BROADCAST_ITEM_MIN, Broadcast};
 pub use budget::Budget;
 pub use config::StreamConfig;
 pub use error::{Misbehaviour, StreamError};

@@ -1,15 +1,18 @@
 //! One node's side of a connection with streams.
 
+mod broadcast;
 mod frames;
+mod stream;
 
 use super::budget::Budget;
 use super::config::StreamConfig;
-use super::direction::{Ending, Receiving, Sending};
+use super::direction::{Ending, Receiving};
 use super::error::{Misbehaviour, StreamError};
 use core::task::Waker;
-use rackweave_wire::fabric::exchange::{ErrorCode, FrameKind, STREAM_NUMBER_MAX, StreamNumber};
+use rackweave_wire::fabric::exchange::{ErrorCode, STREAM_NUMBER_MAX, StreamNumber};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use stream::Stream;
 
 /// The streams of a connection, at one of its nodes.
 #[derive(Debug)]
@@ -29,17 +32,6 @@ pub struct Multiplexer {
     wakes: Vec<Waker>,
     /// Why the connection ended.
     gone: Option<StreamError>,
-}
-
-#[derive(Debug)]
-struct Stream {
-    /// The request, until it has been sent.
-    request: Option<Vec<u8>>,
-    sending: Sending,
-    receiving: Receiving,
-    is_ready: bool,
-    has_sender: bool,
-    has_receiver: bool,
 }
 
 /// A frame to send to the peer.
@@ -174,14 +166,7 @@ impl Multiplexer {
 
     fn add(&mut self, number: StreamNumber, request: Option<Vec<u8>>, budget: &Budget) {
         let receiving = Receiving::new(self.config.window_min, budget.clone());
-        let stream = Stream {
-            request,
-            sending: Sending::default(),
-            receiving,
-            is_ready: false,
-            has_sender: true,
-            has_receiver: true,
-        };
+        let stream = Stream::new(request, receiving);
         self.streams.insert(number, stream);
     }
 
@@ -212,6 +197,7 @@ impl Multiplexer {
             return Err(NotSent::Full(message));
         }
         sending.credit -= bytes as i64;
+        sending.has_sent = true;
         sending.queue.push_back(message);
         self.mark(number);
         Ok(())
@@ -333,52 +319,5 @@ impl Multiplexer {
         if self.streams.get(&number).is_some_and(Stream::is_over) {
             self.streams.remove(&number);
         }
-    }
-}
-
-impl Stream {
-    /// Ends both directions: the connection is gone. Returns the tasks to be woken.
-    fn end(&mut self, why: &StreamError) -> [Option<Waker>; 2] {
-        self.request = None;
-        self.sending.is_over = true;
-        let sender = self.sending.stop(why.clone());
-        [sender, self.receiving.finish(Err(why.clone()))]
-    }
-
-    fn has_frame(&self) -> bool {
-        self.request.is_some() || self.receiving.is_ready() || self.sending.is_ready()
-    }
-
-    fn is_over(&self) -> bool {
-        let held = self.has_sender || self.has_receiver;
-        !held && self.sending.is_over && self.receiving.end.is_some()
-    }
-
-    /// The next frame: credit and cancellation first, so that they wait for no data.
-    fn next_frame(&mut self) -> Option<(FrameKind, Vec<u8>)> {
-        if let Some(request) = self.request.take() {
-            let credit = self.receiving.grant();
-            let payload = [&credit.to_le_bytes()[..], &request].concat();
-            return Some((FrameKind::Open, payload));
-        }
-        if self.receiving.is_ready() {
-            if core::mem::take(&mut self.receiving.owes_cancel) {
-                return Some((FrameKind::Cancel, Vec::new()));
-            }
-            let credit = self.receiving.grant();
-            return Some((FrameKind::Credit, credit.to_le_bytes().to_vec()));
-        }
-        if !self.sending.is_ready() {
-            return None;
-        }
-        if let Some(message) = self.sending.queue.pop_front() {
-            return Some((FrameKind::Data, message));
-        }
-        let ending = self.sending.ending.as_mut()?;
-        self.sending.is_over = true;
-        Some(match core::mem::replace(ending, Ending::Finished) {
-            Ending::Finished => (FrameKind::End, Vec::new()),
-            Ending::Error(code, text) => (FrameKind::Error, [&[code as u8][..], &text].concat()),
-        })
     }
 }

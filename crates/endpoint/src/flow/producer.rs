@@ -271,6 +271,12 @@ impl Producer {
         self.head == self.tail
     }
 
+    /// Items that the switch has made visible to the consumers so far, modulo 2^32.
+    pub fn delivered(&mut self) -> u32 {
+        self.refresh();
+        self.tail
+    }
+
     /// Whether the flow was aborted.
     pub fn is_aborted(&mut self) -> bool {
         self.refresh() == SwitchState::Aborted

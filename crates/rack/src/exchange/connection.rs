@@ -1,13 +1,14 @@
 //! A connection of an exchange: its streams, and the channels that carry them.
 
+use super::broadcast::{Inlet, Membership};
 use super::{Incoming, Shared, handles, held};
 use core::task::Waker;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::exchange::{Disposition, Frame, Misbehaviour, Multiplexer, StreamConfig};
 use rackweave_endpoint::messaging::{Arrived, CloseReason, Connection, Receiver, Sender};
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::exchange::{FrameKind, StreamNumber};
-use std::sync::atomic::Ordering;
+use rackweave_wire::fabric::exchange::{CREDIT_LEN, FrameKind, StreamNumber, split_credit};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The longest name of a node in bytes.
@@ -23,17 +24,44 @@ const TURNS_PER_POLL: u32 = 8;
 /// The streams of a connection.
 pub(super) struct Link {
     multiplexer: Mutex<Multiplexer>,
+    /// Whether this node dialed.
+    dialed: bool,
+    /// Frames of the connection itself.
+    control: Mutex<VecDeque<Frame>>,
+    /// Whether the peer takes this node's broadcasts.
+    pub membership: Mutex<Membership>,
 }
 
 impl Link {
     pub fn dialing(peer: &str, config: StreamConfig) -> Self {
-        let multiplexer = Mutex::new(Multiplexer::dialing(peer.into(), config));
-        Self { multiplexer }
+        Self::new(Multiplexer::dialing(peer.into(), config), true)
     }
 
     fn accepting(peer: &str, config: StreamConfig) -> Self {
-        let multiplexer = Mutex::new(Multiplexer::accepting(peer.into(), config));
-        Self { multiplexer }
+        Self::new(Multiplexer::accepting(peer.into(), config), false)
+    }
+
+    fn new(multiplexer: Multiplexer, dialed: bool) -> Self {
+        Self {
+            multiplexer: Mutex::new(multiplexer),
+            dialed,
+            control: Mutex::default(),
+            membership: Mutex::default(),
+        }
+    }
+
+    /// Queues a frame of the connection itself.
+    pub fn send_control(&self, frame: Frame) {
+        held(&self.control).push_back(frame);
+    }
+
+    fn poll_frame(&self) -> Option<Frame> {
+        let control = held(&self.control).pop_front();
+        control.or_else(|| self.multiplexer().poll_frame())
+    }
+
+    fn has_frame(&self) -> bool {
+        self.multiplexer().has_frame() || !held(&self.control).is_empty()
     }
 
     pub fn multiplexer(&self) -> MutexGuard<'_, Multiplexer> {
@@ -71,6 +99,8 @@ pub(super) struct Channels {
     /// The frame that is being sent, and how many of its bytes have been written.
     leaving: Option<(Frame, usize)>,
     arriving: Option<Arriving>,
+    /// The peer's broadcasts, if this node takes them.
+    inlet: Option<Inlet>,
     turns: u32,
 }
 
@@ -116,13 +146,14 @@ impl Channels {
             first: None,
             leaving: None,
             arriving: None,
+            inlet: None,
             turns: 0,
         }
     }
 
     /// Moves what can be moved. True if anything happened.
     pub fn advance(&mut self, shared: &Arc<Shared>) -> Result<bool, End> {
-        let received = self.receive(shared)?;
+        let received = self.receive(shared)? | self.take_broadcasts(shared)?;
         let sent = self.send(shared)?;
         let happened = received || sent;
         self.turns = self.turns.wrapping_add(1);
@@ -159,6 +190,14 @@ impl Channels {
             Ok(Arrived::Piece(piece)) => piece,
             Err(closed) => return Err(End::Closed(closed.to_string())),
         };
+        if let (0, Some(inlet), Some(link)) = (piece.offset, &mut self.inlet, &self.link) {
+            // A stream that leaves a broadcast relies on it that what had been delivered before
+            // this frame was sent is taken before it.
+            let taken = inlet.take(shared, link).map_err(End::Misbehaviour)?;
+            if taken.is_none() {
+                self.inlet = None;
+            }
+        }
         if piece.offset == 0 {
             let begun = begin(self.link.as_deref(), piece.opcode, piece.total);
             let kept = begun.map_err(End::Misbehaviour)? == Disposition::Keep;
@@ -200,12 +239,19 @@ impl Channels {
             self.link = Some(shared.greet(opcode, &payload)?);
             return Ok(());
         };
-        if matches!(FrameKind::of_opcode(opcode), Some((FrameKind::Data, _))) {
-            let counts = &shared.counts;
-            counts.messages_received.fetch_add(1, Ordering::Relaxed);
-            counts
-                .bytes_received
-                .fetch_add(payload.len() as u64, Ordering::Relaxed);
+        match FrameKind::of_opcode(opcode) {
+            Some((FrameKind::Data, _)) => shared.counts.received(payload.len() as u64),
+            Some((FrameKind::Join, _)) => {
+                let (number, name) = split_credit(&payload).expect("its length was checked");
+                let name = String::from_utf8_lossy(name).into_owned();
+                shared.join_broadcasts(link, number, name);
+                return Ok(());
+            }
+            Some((FrameKind::Joined, _)) => {
+                shared.handle_joined(link, payload == [1]);
+                return Ok(());
+            }
+            _ => {}
         }
         link.multiplexer()
             .handle_frame(opcode, payload, &shared.accepted)
@@ -227,11 +273,7 @@ impl Channels {
                 count_sent(shared, frame);
                 self.leaving = None;
             }
-            let Some(frame) = self
-                .first
-                .take()
-                .or_else(|| link.multiplexer().poll_frame())
-            else {
+            let Some(frame) = self.first.take().or_else(|| link.poll_frame()) else {
                 if happened {
                     self.sender.flush();
                 }
@@ -248,12 +290,37 @@ impl Channels {
     /// Whether a program has left a frame that can be sent. A frame that waits for a receive buffer
     /// of the peer is sent when the peer reports one, which wakes the thread.
     pub fn has_news(&self) -> bool {
-        let has_frame = |link: &Arc<Link>| link.multiplexer().has_frame();
+        let has_frame = |link: &Arc<Link>| link.has_frame();
         self.leaving.is_none() && self.link.as_ref().is_some_and(has_frame)
+    }
+
+    /// Takes the peer's broadcasts from now on, and tells the peer; or that it can't.
+    pub fn join_broadcasts(&mut self, link: &Link, inlet: Option<Inlet>) {
+        link.send_control(Frame {
+            opcode: FrameKind::Joined.opcode(StreamNumber::CONNECTION),
+            payload: vec![inlet.is_some().into()],
+        });
+        if let Some(earlier) = core::mem::replace(&mut self.inlet, inlet) {
+            earlier.leave();
+        }
+    }
+
+    fn take_broadcasts(&mut self, shared: &Shared) -> Result<bool, End> {
+        let (Some(inlet), Some(link)) = (&mut self.inlet, &self.link) else {
+            return Ok(false);
+        };
+        let taken = inlet.take(shared, link).map_err(End::Misbehaviour)?;
+        if taken.is_none() {
+            self.inlet = None;
+        }
+        Ok(taken.unwrap_or(true))
     }
 
     /// Closes the connection, and returns what is left of it.
     pub fn close(self, shared: &Shared, reason: CloseReason) -> Leaving {
+        if let Some(inlet) = self.inlet {
+            inlet.leave();
+        }
         let (senders, receivers) = (vec![self.sender], vec![self.receiver]);
         let mut connection = Connection { senders, receivers };
         let now = shared.node.now();
@@ -274,10 +341,21 @@ fn poll(
 }
 
 fn begin(link: Option<&Link>, opcode: u32, bytes: u64) -> Result<Disposition, Misbehaviour> {
-    match link {
-        Some(link) => link.multiplexer().begin_frame(opcode, bytes),
-        None if bytes > NAME_MAX => Err(Misbehaviour::Length { opcode, bytes }),
-        None => Ok(Disposition::Keep),
+    match (link, FrameKind::of_opcode(opcode)) {
+        (Some(link), Some((kind @ (FrameKind::Join | FrameKind::Joined), _))) => {
+            let (dialed, least, most) = match kind {
+                FrameKind::Join => (true, CREDIT_LEN as u64 + 1, CREDIT_LEN as u64 + NAME_MAX),
+                _ => (false, 1, 1),
+            };
+            match (least..=most).contains(&bytes) {
+                _ if link.dialed != dialed => Err(Misbehaviour::Opcode(opcode)),
+                false => Err(Misbehaviour::Length { opcode, bytes }),
+                true => Ok(Disposition::Keep),
+            }
+        }
+        (Some(link), _) => link.multiplexer().begin_frame(opcode, bytes),
+        (None, _) if bytes > NAME_MAX => Err(Misbehaviour::Length { opcode, bytes }),
+        (None, _) => Ok(Disposition::Keep),
     }
 }
 
@@ -286,9 +364,7 @@ fn count_sent(shared: &Shared, frame: &Frame) {
         FrameKind::of_opcode(frame.opcode),
         Some((FrameKind::Data, _))
     ) {
-        shared.counts.messages_sent.fetch_add(1, Ordering::Relaxed);
-        let bytes = frame.payload.len() as u64;
-        shared.counts.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+        shared.counts.sent(frame.payload.len() as u64);
     }
 }
 

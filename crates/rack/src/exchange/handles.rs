@@ -25,10 +25,10 @@ pub struct Incoming {
 }
 
 /// An end of a stream.
-struct Handle {
+pub(super) struct Handle {
     shared: Arc<Shared>,
-    link: Arc<Link>,
-    stream: StreamNumber,
+    pub link: Arc<Link>,
+    pub stream: StreamNumber,
 }
 
 /// Sends the messages of a stream to the peer. One that is dropped without [`Self::finish`] ends
@@ -55,6 +55,19 @@ pub(super) fn pair(
 }
 
 impl StreamSender {
+    pub(super) fn from_handle(handle: Handle) -> Self {
+        Self(Some(handle))
+    }
+
+    /// Its handle, without an end of the stream.
+    pub(super) fn into_handle(mut self) -> Handle {
+        self.0.take().expect("it has not been finished")
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("it has not been finished")
+    }
+
     /// Sends a message: waits until the peer's window has space, and returns when it is queued
     /// here.
     ///

@@ -9,7 +9,9 @@
 //! rules of streams, `docs/exchange.md` what programs may rely on.
 
 mod agent;
+mod broadcast;
 mod connection;
+mod counters;
 mod handles;
 mod pump;
 
@@ -19,10 +21,12 @@ use crate::rack::AgentError;
 use crate::services::FOREVER;
 use crate::{Node, ProcessError, Rack};
 use agent::{AddressRequest, ExchangeAgent};
+use broadcast::{Broadcasts, Joining};
 use connection::Link;
 use core::future::poll_fn;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
+use counters::Counts;
 use rackweave_base::NodeId;
 use rackweave_endpoint::exchange::{Budget, OpenError, StreamConfig};
 use rackweave_endpoint::messaging::MessagingConfig;
@@ -32,6 +36,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use broadcast::BroadcastSender;
+pub use counters::ExchangeCounters;
 pub use handles::{Incoming, StreamReceiver, StreamSender, wait_for};
 
 /// Settings of an [`Exchange`].
@@ -47,6 +53,9 @@ pub struct ExchangeOptions {
     /// Whether streams of other nodes are accepted; otherwise they end with
     /// `StreamError::NotAccepted`.
     pub accepts: bool,
+    /// Whether [`Exchange::broadcast`] uses a flow that the switch replicates. Otherwise it takes
+    /// no streams.
+    pub broadcasts: bool,
     /// Time limit of connecting to a node.
     pub connect_within: Duration,
 }
@@ -58,6 +67,7 @@ impl Default for ExchangeOptions {
             streams: StreamConfig::default(),
             messaging: MessagingConfig::default(),
             accepts: true,
+            broadcasts: true,
             connect_within: Duration::from_secs(3),
         }
     }
@@ -83,31 +93,6 @@ pub enum ExchangeError {
     Thread(std::io::Error),
 }
 
-/// What an exchange has done so far, and has now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ExchangeCounters {
-    /// Connections that are open.
-    pub connections: u64,
-    /// Streams that are open.
-    pub streams: u64,
-    /// Messages of streams received.
-    pub messages_received: u64,
-    /// Their bytes.
-    pub bytes_received: u64,
-    /// Messages of streams sent.
-    pub messages_sent: u64,
-    /// Their bytes.
-    pub bytes_sent: u64,
-}
-
-#[derive(Default)]
-struct Counts {
-    messages_received: AtomicU64,
-    bytes_received: AtomicU64,
-    messages_sent: AtomicU64,
-    bytes_sent: AtomicU64,
-}
-
 /// A node's end of all its streams. Clones are the same; the last one that is dropped ends all
 /// streams.
 #[derive(Clone)]
@@ -129,6 +114,7 @@ struct Shared {
     links: Mutex<Links>,
     arrivals: Mutex<Arrivals>,
     counts: Counts,
+    broadcasts: Broadcasts,
     /// Whether the thread may be asleep.
     is_asleep: AtomicBool,
     is_stopping: AtomicBool,
@@ -142,6 +128,8 @@ struct Links {
     all: Vec<Arc<Link>>,
     /// Connections for the thread.
     connected: Vec<(Arc<Link>, crate::messaging::MessageConnection)>,
+    /// Consumers of other nodes' broadcasts, for the thread.
+    joined: Vec<Joining>,
 }
 
 /// Streams that other nodes have opened.
@@ -205,6 +193,7 @@ impl Exchange {
             links: Mutex::default(),
             arrivals: Mutex::default(),
             counts: Counts::default(),
+            broadcasts: Broadcasts::default(),
             is_asleep: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         });
@@ -281,21 +270,13 @@ impl Exchange {
 
     /// Its counters.
     pub fn counters(&self) -> ExchangeCounters {
-        let Shared { counts, links, .. } = &*self.0.shared;
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let links = held(links);
+        let links = held(&self.0.shared.links);
         let streams = links
             .all
             .iter()
             .map(|link| link.multiplexer().streams() as u64);
-        ExchangeCounters {
-            connections: links.all.len() as u64,
-            streams: streams.sum(),
-            messages_received: read(&counts.messages_received),
-            bytes_received: read(&counts.bytes_received),
-            messages_sent: read(&counts.messages_sent),
-            bytes_sent: read(&counts.bytes_sent),
-        }
+        let (connections, streams) = (links.all.len() as u64, streams.sum());
+        self.0.shared.counts.get(connections, streams)
     }
 }
 

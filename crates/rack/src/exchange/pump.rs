@@ -1,5 +1,6 @@
 //! The thread of an exchange.
 
+use super::broadcast::{Inlet, Joining, Outlet};
 use super::connection::{Channels, End, Leaving, Link};
 use super::{Shared, held};
 use crate::messaging::Listener;
@@ -28,6 +29,7 @@ pub(super) fn run(shared: &Arc<Shared>, listener: Listener) {
         listened: Instant::ZERO,
         channels: Vec::new(),
         leaving: Vec::new(),
+        outlet: Outlet::default(),
     };
     shared.node.set_driven(true);
     let mut idle_rounds = 0u32;
@@ -59,16 +61,25 @@ struct Pump<'a> {
     listened: Instant,
     channels: Vec<Channels>,
     leaving: Vec<Leaving>,
+    outlet: Outlet,
 }
 
 impl Pump<'_> {
     fn advance(&mut self) -> bool {
         let mut happened = self.listen();
-        let connected = core::mem::take(&mut held(&self.shared.links).connected);
+        happened |= self.outlet.advance(self.shared);
+        let mut links = held(&self.shared.links);
+        let connected = core::mem::take(&mut links.connected);
+        let joined = core::mem::take(&mut links.joined);
+        drop(links);
         for (link, connection) in connected {
             let connection = connection.into_machines();
             let name = self.shared.node.name();
             self.channels.push(Channels::dialed(connection, link, name));
+            happened = true;
+        }
+        for joining in joined {
+            self.join(joining);
             happened = true;
         }
         let mut at = 0;
@@ -91,6 +102,25 @@ impl Pump<'_> {
             .filter_map(|leaving| leaving.advance(self.shared));
         self.leaving = left.collect();
         happened
+    }
+
+    fn join(&mut self, joining: Joining) {
+        let Joining {
+            link,
+            number,
+            consumer,
+        } = joining;
+        let inlet = consumer.map(|consumer| Inlet::new(number, consumer));
+        let is_of = |channels: &&mut Channels| {
+            let its = channels.link.as_ref();
+            its.is_some_and(|its| Arc::ptr_eq(its, &link))
+        };
+        match (self.channels.iter_mut().find(is_of), inlet) {
+            (Some(channels), inlet) => channels.join_broadcasts(&link, inlet),
+            // The connection has ended meanwhile.
+            (None, Some(inlet)) => inlet.leave(),
+            (None, None) => {}
+        }
     }
 
     fn listen_every(&self) -> Duration {
@@ -130,6 +160,7 @@ impl Pump<'_> {
 
     fn forget(&self, link: &Arc<Link>, why: &str) {
         link.end(why);
+        self.shared.leave_broadcasts(link);
         let mut links = held(&self.shared.links);
         links.all.retain(|other| !Arc::ptr_eq(other, link));
         links.dialed.retain(|_, other| !Arc::ptr_eq(other, link));
@@ -138,12 +169,23 @@ impl Pump<'_> {
     /// Whether a program has left something to do.
     fn has_news(&self) -> bool {
         let stops = self.shared.is_stopping.load(Ordering::SeqCst);
-        let is_connected = || !held(&self.shared.links).connected.is_empty();
-        stops || self.channels.iter().any(Channels::has_news) || is_connected()
+        let has_arrived = || {
+            let links = held(&self.shared.links);
+            !links.connected.is_empty() || !links.joined.is_empty()
+        };
+        let broadcasts = || !self.outlet.is_full && self.shared.broadcasts.has_news();
+        stops || self.channels.iter().any(Channels::has_news) || has_arrived() || broadcasts()
     }
 
     /// Ends all streams and connections.
     fn stop(mut self) {
+        let flows = self.shared.close_broadcasts();
+        // It may wait for the controller, and the controller for this node.
+        while flows.as_ref().is_some_and(|flows| !flows.is_finished()) {
+            if !self.shared.node.drive() {
+                self.shared.node.sleep(LISTEN_SOON.into());
+            }
+        }
         for channels in core::mem::take(&mut self.channels) {
             if let Some(link) = &channels.link {
                 self.forget(link, "the exchange here has been closed");

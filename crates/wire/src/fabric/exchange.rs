@@ -13,10 +13,16 @@
 //! | 5 [`End`](FrameKind::End) | nothing: no message follows | its sender |
 //! | 6 [`Error`](FrameKind::Error) | a [reason](ErrorCode) (1 byte) and a text; nothing follows | its sender |
 //! | 7 [`Cancel`](FrameKind::Cancel) | nothing: messages are no longer wanted | its receiver |
+//! | 8 [`Join`](FrameKind::Join) | a consumer of a flow (4 bytes), the flow's name; number 0 | the acceptor |
+//! | 9 [`Joined`](FrameKind::Joined) | whether it takes that consumer's items (1 byte); number 0 | the node that dialed |
 //!
 //! Numbers are little-endian. Every direction ends with one End or Error, also after a Cancel. A
 //! stream is over when both directions have ended; then its number is free. Credit and Cancel may
 //! cross the end of their direction, and are ignored then.
+//!
+//! Data, End and Error of a direction may come as a [`broadcast`] instead, all of them.
+
+pub mod broadcast;
 
 use core::fmt;
 
@@ -75,11 +81,15 @@ pub enum FrameKind {
     Error = 6,
     /// Messages are no longer wanted.
     Cancel = 7,
+    /// Asks the peer to take the items of a replicated flow, in which broadcasts come.
+    Join = 8,
+    /// The answer.
+    Joined = 9,
 }
 
 impl FrameKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Hello,
         Self::Open,
         Self::Data,
@@ -87,6 +97,8 @@ impl FrameKind {
         Self::End,
         Self::Error,
         Self::Cancel,
+        Self::Join,
+        Self::Joined,
     ];
 
     /// The opcode of a frame of this kind.
@@ -96,9 +108,13 @@ impl FrameKind {
 
     /// Kind and stream of an opcode; `None` if there is no such kind.
     pub fn of_opcode(opcode: u32) -> Option<(Self, StreamNumber)> {
-        let code = opcode >> NUMBER_BITS;
-        let kind = Self::ALL.into_iter().find(|&kind| kind as u32 == code)?;
+        let kind = Self::of_code(opcode >> NUMBER_BITS)?;
         Some((kind, StreamNumber(opcode & STREAM_NUMBER_MAX)))
+    }
+
+    /// The kind with this number, if there is one.
+    pub fn of_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|&kind| kind as u32 == code)
     }
 }
 
@@ -112,11 +128,18 @@ pub enum ErrorCode {
     Dropped = 2,
     /// The node accepts no streams.
     NotAccepted = 3,
+    /// The flow that carried its messages was aborted.
+    BroadcastLost = 4,
 }
 
 impl ErrorCode {
     /// Every code.
-    pub const ALL: [Self; 3] = [Self::Failed, Self::Dropped, Self::NotAccepted];
+    pub const ALL: [Self; 4] = [
+        Self::Failed,
+        Self::Dropped,
+        Self::NotAccepted,
+        Self::BroadcastLost,
+    ];
 
     /// The code with this number, if there is one.
     pub fn from_code(code: u8) -> Option<Self> {
@@ -146,7 +169,7 @@ mod tests {
                 assert_eq!(found, Some((kind, stream)));
             }
         }
-        for code in [0, 8, 15] {
+        for code in [0, 10, 15] {
             assert_eq!(FrameKind::of_opcode(code << 28 | 5), None);
         }
         assert_eq!(StreamNumber::new(STREAM_NUMBER_MAX + 1), None);

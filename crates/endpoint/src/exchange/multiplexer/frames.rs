@@ -1,7 +1,7 @@
 //! Frames from and to the peer.
 
-use super::super::direction::{CREDIT_MAX, Ending};
-use super::{Budget, Disposition, Frame, Misbehaviour, Multiplexer, StreamError};
+use super::super::direction::{CREDIT_MAX, Ending, Path};
+use super::{Budget, Disposition, Frame, Misbehaviour, Multiplexer, Stream, StreamError};
 use rackweave_wire::fabric::exchange::{
     CREDIT_LEN, ErrorCode, FrameKind, StreamNumber, split_credit,
 };
@@ -35,7 +35,9 @@ impl Multiplexer {
     pub fn begin_frame(&mut self, opcode: u32, bytes: u64) -> Result<Disposition, Misbehaviour> {
         let (kind, number) = FrameKind::of_opcode(opcode).ok_or(Misbehaviour::Opcode(opcode))?;
         let (least, most) = match kind {
-            FrameKind::Hello => return Err(Misbehaviour::Opcode(opcode)),
+            FrameKind::Hello | FrameKind::Join | FrameKind::Joined => {
+                return Err(Misbehaviour::Opcode(opcode));
+            }
             FrameKind::Open if self.dialed => return Err(Misbehaviour::Opcode(opcode)),
             FrameKind::Open => (
                 CREDIT_LEN as u64,
@@ -53,25 +55,31 @@ impl Multiplexer {
             FrameKind::Open if self.streams.contains_key(&number) => {
                 return Err(Misbehaviour::OpenedTwice(number));
             }
-            FrameKind::Open if self.streams.len() >= self.config.streams_max => {
+            FrameKind::Open if self.is_full() => {
                 return Err(Misbehaviour::TooMany(self.config.streams_max));
             }
             FrameKind::Data => {
-                let receiving = &mut self.open_from_peer(number)?.receiving;
-                if !receiving.begin(bytes) {
-                    return Err(Misbehaviour::NoCredit(number));
-                }
-                if !receiving.is_wanted {
-                    return Ok(Disposition::Discard);
-                }
+                let stream = self.open_from_peer(number)?;
+                return stream.begin_message(number, bytes);
             }
             _ => {}
         }
         Ok(Disposition::Keep)
     }
 
+    /// Whether the peer may open no more streams. Those whose ends it has seen do not count, even
+    /// if this node's program still holds them.
+    fn is_full(&self) -> bool {
+        let max = self.config.streams_max;
+        let is_open = |stream: &&Stream| !stream.has_ended();
+        self.streams.len() >= max && self.streams.values().filter(is_open).count() >= max
+    }
+
     /// A stream whose direction from the peer has not ended.
-    fn open_from_peer(&mut self, number: StreamNumber) -> Result<&mut super::Stream, Misbehaviour> {
+    pub(super) fn open_from_peer(
+        &mut self,
+        number: StreamNumber,
+    ) -> Result<&mut Stream, Misbehaviour> {
         let stream = self.streams.get_mut(&number);
         let stream = stream.filter(|stream| stream.receiving.end.is_none());
         stream.ok_or(Misbehaviour::NotOpen(number))
@@ -92,7 +100,9 @@ impl Multiplexer {
         let bytes = payload.len() as u64;
         let length = Misbehaviour::Length { opcode, bytes };
         match kind {
-            FrameKind::Hello => return Err(Misbehaviour::Opcode(opcode)),
+            FrameKind::Hello | FrameKind::Join | FrameKind::Joined => {
+                return Err(Misbehaviour::Opcode(opcode));
+            }
             FrameKind::Open => {
                 let (credit, request) = split_credit(&payload).ok_or(length)?;
                 let request = request.to_vec();
@@ -103,24 +113,41 @@ impl Multiplexer {
                 stream.sending.credit = credit.into();
                 self.incoming.push_back((number, request));
             }
-            FrameKind::Data => {
-                let waker = self.open_from_peer(number)?.receiving.add(payload);
-                self.wakes.extend(waker);
-            }
+            FrameKind::Data => self.handle_message(number, payload)?,
             FrameKind::Credit => {
                 let (credit, _) = split_credit(&payload).ok_or(length)?;
                 self.handle_credit(number, credit)?;
             }
             FrameKind::Cancel => self.handle_cancel(number),
             FrameKind::End => self.handle_end(number, Ok(()))?,
-            FrameKind::Error => {
-                let (code, text) = payload.split_first().ok_or(length)?;
-                let code = ErrorCode::from_code(*code).ok_or(Misbehaviour::ErrorCode(*code))?;
-                let error = StreamError::from_wire(code, text.to_vec(), &self.peer);
-                self.handle_end(number, Err(error))?;
-            }
+            FrameKind::Error => self.handle_error(number, &payload)?,
         }
         Ok(())
+    }
+
+    pub(super) fn handle_message(
+        &mut self,
+        number: StreamNumber,
+        message: Vec<u8>,
+    ) -> Result<(), Misbehaviour> {
+        let waker = self.open_from_peer(number)?.receiving.add(message);
+        self.wakes.extend(waker);
+        Ok(())
+    }
+
+    pub(super) fn handle_error(
+        &mut self,
+        number: StreamNumber,
+        payload: &[u8],
+    ) -> Result<(), Misbehaviour> {
+        let (&code, text) = payload.split_first().ok_or(Misbehaviour::ErrorCode(0))?;
+        let known = ErrorCode::from_code(code).ok_or(Misbehaviour::ErrorCode(code))?;
+        // Its end may have been among the broadcasts that were delivered.
+        if known == ErrorCode::BroadcastLost && self.open_from_peer(number).is_err() {
+            return Ok(());
+        }
+        let error = StreamError::from_wire(known, text.to_vec(), &self.peer);
+        self.handle_end(number, Err(error))
     }
 
     fn handle_credit(&mut self, number: StreamNumber, credit: u32) -> Result<(), Misbehaviour> {
@@ -140,13 +167,17 @@ impl Multiplexer {
         let peer = self.peer.clone();
         if let Some(stream) = self.streams.get_mut(&number) {
             let waker = stream.sending.stop(StreamError::Cancelled { peer });
+            // Nobody waits for the order any more, unless the end is on its way as a broadcast.
+            if stream.has_sender || stream.sending.path != Path::Broadcast {
+                stream.sending.path = Path::Connection;
+            }
             stream.sending.ending.get_or_insert(Ending::Finished);
             self.wakes.extend(waker);
             self.mark(number);
         }
     }
 
-    fn handle_end(
+    pub(super) fn handle_end(
         &mut self,
         number: StreamNumber,
         end: Result<(), StreamError>,

@@ -1,5 +1,6 @@
 //! Two multiplexers and what lies between them.
 
+mod broadcast;
 mod dependent;
 mod misbehaviour;
 mod random;

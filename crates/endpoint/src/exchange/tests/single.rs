@@ -206,3 +206,18 @@ fn limits_are_kept_by_the_one_who_opens() {
     let error = pair.ends[DIALER].open(vec![0; 33], &budget).unwrap_err();
     assert_eq!(error, OpenError::TooLong { bytes: 33, max: 32 });
 }
+
+#[test]
+fn a_stream_that_the_opener_has_seen_end_is_not_counted() {
+    let mut pair = Pair::new(small(), 1000);
+    for _ in 0..3 * small().streams_max {
+        // The acceptor's program ends its directions, and holds the receiver for longer.
+        let stream = pair.stream();
+        pair.ends[DIALER].finish(stream);
+        pair.ends[ACCEPTOR].finish(stream);
+        pair.settle();
+        pair.ends[DIALER].drop_receiver(stream);
+    }
+    assert_eq!(pair.ends[DIALER].streams(), 0);
+    assert_eq!(pair.ends[ACCEPTOR].streams(), 3 * small().streams_max);
+}

@@ -4,7 +4,11 @@ use super::AMPLE;
 use core::time::Duration;
 use rackweave_endpoint::exchange::{Budget, StreamError};
 use rackweave_rack::Rack;
-use rackweave_rack::exchange::{Exchange, ExchangeError, ExchangeOptions, Incoming};
+use rackweave_rack::exchange::{
+    BroadcastSender, Exchange, ExchangeError, ExchangeOptions, Incoming, StreamReceiver,
+    StreamSender, wait_for,
+};
+use std::time::Instant;
 
 fn start(rack: &Rack, name: &str) -> Exchange {
     let node = rack.node(name).expect("it is here");
@@ -150,6 +154,175 @@ pub fn an_end_is_seen_by_the_peer(rack: &Rack) {
     let waits = (0..1000).take_while(|_| left() > 0);
     waits.for_each(|_| std::thread::sleep(Duration::from_millis(2)));
     assert_eq!(left(), 0, "nothing is kept of them");
+}
+
+const NODES: [&str; 3] = ["compute0", "compute1", "storage1"];
+
+/// A stream from each node to the server, at both ends.
+fn streams_of_all(
+    clients: &[Exchange],
+    server: &Exchange,
+    budget: &Budget,
+) -> (Vec<StreamReceiver>, Vec<StreamSender>) {
+    let mut receivers = Vec::new();
+    for client in clients {
+        let (sender, receiver) = client.open("storage0", [], budget).expect("there are few");
+        sender.finish();
+        receivers.push(receiver);
+    }
+    let accepted = clients.iter().map(|_| accept(server).sender);
+    (receivers, accepted.collect())
+}
+
+/// Broadcasts nothing until all nodes take broadcasts.
+fn join_all(clients: &[Exchange], server: &Exchange) {
+    let budget = Budget::new(1 << 20);
+    let until = Instant::now() + AMPLE;
+    loop {
+        let (mut receivers, mut senders) = streams_of_all(clients, server, &budget);
+        let joined = server.broadcast(&mut senders);
+        let is_complete = joined
+            .as_ref()
+            .is_some_and(|it| it.members() == clients.len());
+        joined.into_iter().for_each(BroadcastSender::finish);
+        senders.into_iter().for_each(StreamSender::finish);
+        for receiver in &mut receivers {
+            assert_eq!(receiver.next_wait(), None);
+        }
+        if is_complete {
+            return;
+        }
+        assert!(Instant::now() < until, "a node does not join");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Two broadcasts at a time to three nodes, each message sent once; one node cancels, one does not
+/// read and is left behind.
+pub fn a_broadcast_is_sent_once(rack: &Rack) {
+    const MESSAGES: usize = 60;
+    let server = start(rack, "storage0");
+    let clients = NODES.map(|name| start(rack, name));
+    join_all(&clients, &server);
+    let before = (server.counters(), clients[0].counters());
+    let budget = Budget::new(1 << 20);
+    std::thread::scope(|scope| {
+        for broadcast in 0..2 {
+            let (receivers, mut senders) = streams_of_all(&clients, &server, &budget);
+            let mut sender = server.broadcast(&mut senders).expect("all have joined");
+            assert_eq!((sender.members(), senders.len()), (NODES.len(), 0));
+            scope.spawn(move || {
+                for number in 0..MESSAGES {
+                    assert_eq!(sender.send_wait(message(number + broadcast)), Ok(()));
+                }
+                match broadcast {
+                    0 => sender.finish(),
+                    _ => sender.fail(*b"at the end"),
+                }
+            });
+            for (node, mut receiver) in receivers.into_iter().enumerate() {
+                scope.spawn(move || {
+                    for number in 0..MESSAGES {
+                        if broadcast == 1 && node == 1 && number == 20 {
+                            return;
+                        }
+                        let came = receiver.next_wait().expect("more is to come");
+                        assert!(came == Ok(message(number + broadcast)), "{number}");
+                    }
+                    let end = match broadcast {
+                        0 => None,
+                        _ => Some(Err(StreamError::Failed(b"at the end".to_vec()))),
+                    };
+                    assert_eq!(receiver.next_wait(), end);
+                });
+            }
+        }
+    });
+    let sent = server.counters();
+    assert_eq!(
+        sent.broadcasts_sent - before.0.broadcasts_sent,
+        2 * MESSAGES as u64
+    );
+    assert_eq!(
+        sent.messages_sent - before.0.messages_sent,
+        2 * MESSAGES as u64
+    );
+    let received = clients[0].counters().messages_received - before.1.messages_received;
+    assert_eq!(received, 2 * MESSAGES as u64);
+
+    let (mut receivers, mut senders) = streams_of_all(&clients, &server, &budget);
+    let mut sender = server.broadcast(&mut senders).expect("all have joined");
+    let mut idle = receivers.pop().expect("there are three");
+    std::thread::scope(|scope| {
+        for mut receiver in receivers {
+            scope.spawn(move || {
+                let all = core::iter::from_fn(|| receiver.next_wait());
+                let all = all.map(|came| came.expect("the server is there").len());
+                assert_eq!(all.collect::<Vec<_>>(), vec![50_000; 10]);
+            });
+        }
+        let mut left = Vec::new();
+        for number in 0..10 {
+            let mut next = Some(vec![number; 50_000]);
+            let limit = Duration::from_millis(50);
+            let poll = |sender: &mut BroadcastSender, next: &mut Option<Vec<u8>>| {
+                wait_for(limit, |context| sender.poll_send(context, next))
+            };
+            while poll(&mut sender, &mut next).is_none() {
+                left.extend(sender.take_blocked().into_iter().map(|it| (it, number)));
+            }
+        }
+        sender.finish();
+        let (mut alone, from) = left.pop().expect("it does not read");
+        assert!(left.is_empty() && from > 0);
+        scope.spawn(move || {
+            for number in from..10 {
+                assert_eq!(alone.send_wait(vec![number; 50_000]), Ok(()));
+            }
+            alone.finish();
+        });
+        for number in 0..10 {
+            assert_eq!(idle.next_wait(), Some(Ok(vec![number; 50_000])));
+        }
+        assert_eq!(idle.next_wait(), None);
+    });
+    drop(idle);
+    let all = || clients.iter().chain([&server]);
+    let left = || all().map(|it| it.counters().streams).sum::<u64>() + budget.used();
+    let waits = (0..1000).take_while(|_| left() > 0);
+    waits.for_each(|_| std::thread::sleep(Duration::from_millis(2)));
+    assert_eq!(left(), 0, "nothing is kept of them");
+}
+
+/// A node whose exchange is closed leaves the broadcasts; the others get them all.
+pub fn a_broadcast_goes_on_without_those_that_leave(rack: &Rack) {
+    let server = start(rack, "storage0");
+    let clients = NODES.map(|name| start(rack, name));
+    join_all(&clients, &server);
+    let budget = Budget::new(1 << 20);
+    let (mut receivers, mut senders) = streams_of_all(&clients, &server, &budget);
+    let mut sender = server.broadcast(&mut senders).expect("all have joined");
+    for number in 0..100 {
+        if number == 20 {
+            clients[1].close();
+        }
+        assert_eq!(sender.send_wait(message(number)), Ok(()));
+        for node in [0, 2] {
+            assert_eq!(receivers[node].next_wait(), Some(Ok(message(number))));
+        }
+        if number < 20 {
+            assert_eq!(receivers[1].next_wait(), Some(Ok(message(number))));
+        }
+    }
+    sender.finish();
+    for node in [0, 2] {
+        assert_eq!(receivers[node].next_wait(), None);
+    }
+    let error = receivers[1].next_wait();
+    assert!(
+        matches!(error, Some(Err(StreamError::Gone { .. }))),
+        "{error:?}"
+    );
 }
 
 /// A node without an exchange, and one that accepts nothing.
