@@ -204,6 +204,42 @@ async fn a_query_with_compression_and_little_memory() {
     .await;
 }
 
+/// Rows with the number of rows before each of them: every task needs all of one side.
+async fn ranks(session: &SessionContext, dir: &tempfile::TempDir) -> DataFrame {
+    let right = table(session, dir).await;
+    let right = right.select(vec![col("number").alias("other")]).unwrap();
+    let all = table(session, dir)
+        .await
+        .join_on(right, JoinType::Inner, [col("number").gt(col("other"))])
+        .unwrap()
+        .aggregate(vec![col("number")], vec![count(lit(1)).alias("rank")])
+        .unwrap();
+    all.sort_by(vec![col("number")]).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_requests_are_answered_by_one_broadcast() {
+    let cluster = Cluster::start(ChannelOptions::default());
+    let dir = files(200);
+    let single = ranks(&SessionContext::new(), &dir).await;
+    let expected = text(&single.collect().await.unwrap());
+    let deadline = Instant::now() + AMPLE;
+    let broadcasts = || {
+        let counters = cluster.workers.iter().map(Exchange::counters);
+        counters.map(|it| it.broadcasts_sent).sum::<u64>()
+    };
+    // The first queries have the nodes asked to take each other's broadcasts.
+    while broadcasts() < 20 {
+        let distributed = ranks(&cluster.session(), &dir).await;
+        let plan = distributed.clone().create_physical_plan().await.unwrap();
+        let plan = display_plan_ascii(plan.as_ref(), false);
+        assert!(plan.contains("NetworkBroadcastExec"), "{plan}");
+        assert_eq!(text(&distributed.collect().await.unwrap()), expected);
+        assert!(Instant::now() < deadline, "nothing is broadcast: {plan}");
+    }
+    cluster.check_idle().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_at_a_worker_has_its_type_at_the_coordinator() {
     let cluster = Cluster::start(ChannelOptions::default());

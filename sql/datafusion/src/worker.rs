@@ -1,6 +1,9 @@
 //! The workers' side: answers the streams that coordinators and executors open.
 
+mod broadcast;
+
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,6 +16,7 @@ use futures::{FutureExt as _, Stream, StreamExt as _};
 use http::HeaderMap;
 use rackweave::exchange::{Exchange, Incoming, StreamError, StreamReceiver, StreamSender};
 
+use self::broadcast::{Groups, Source};
 use crate::batches::{BatchEncoder, split};
 use crate::channel::stream_error;
 use crate::codec::{self, Compression, Request};
@@ -30,8 +34,10 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// [`worker_session_builder`](crate::channel::worker_session_builder).
 pub async fn serve(exchange: Exchange, worker: Worker) {
     let mut answers = JoinSet::new();
+    let groups = Arc::new(Groups::default());
     while let Some(incoming) = exchange.accept().await {
-        answers.spawn(answer(worker.clone(), incoming));
+        let (exchange, groups) = (exchange.clone(), groups.clone());
+        answers.spawn(answer(worker.clone(), exchange, groups, incoming));
         // Those that are over. One that panicked has reported it, and its peer saw the stream end.
         while answers.try_join_next().is_some() {}
     }
@@ -60,7 +66,7 @@ impl From<StreamError> for Stop {
     }
 }
 
-async fn answer(worker: Worker, incoming: Incoming) {
+async fn answer(worker: Worker, exchange: Exchange, groups: Arc<Groups>, incoming: Incoming) {
     let Incoming {
         request,
         mut sender,
@@ -73,11 +79,21 @@ async fn answer(worker: Worker, incoming: Incoming) {
         }
         Ok(Request::ExecutePartition {
             request,
+            consumer_partitions,
             compression,
         }) => {
             // A consumer sends nothing, and a stream is open as long as either end of it is held.
             drop(receiver);
-            return answer_executor(&worker, request, compression, sender).await;
+            let source = Source::of(&request, consumer_partitions, compression);
+            let Some((sender, executed)) = execute(&worker, request, sender).await else {
+                return;
+            };
+            return match (executed, source) {
+                (Ok(batches), Some(source)) => {
+                    groups.answer(&exchange, source, sender, batches).await;
+                }
+                (executed, _) => answer_executor(executed, compression, sender).await,
+            };
         }
         Ok(Request::WorkerInfo) => sender
             .send(codec::encode_worker_info(worker.version()))
@@ -112,46 +128,65 @@ async fn answer_coordinator(
     Ok(())
 }
 
-/// The batches of one partition. The request is executed even if the consumer has cancelled by
-/// now: the task's other partitions may wait for it (see `channel::partition`). The stream doesn't
-/// stay open for that, as a task whose plan never comes is waited for long.
-async fn answer_executor(
+/// Executes one partition, even if the consumer has cancelled by now: the task's other partitions
+/// may wait for it (see `channel::partition`). The stream doesn't stay open for that, as a task
+/// whose plan never comes is waited for long.
+async fn execute(
     worker: &Worker,
     request: ExecuteTaskRequest,
-    compression: Compression,
     mut sender: StreamSender,
-) {
+) -> Option<(StreamSender, Result<SendableRecordBatchStream>)> {
     let mut executing = Box::pin(worker.execute_task(request));
     let polling = unless_stopped(&mut sender, |context| executing.poll_unpin(context));
     let Ok(executed) = polling.await else {
         drop(sender);
         // The consumer is gone; what it would have got is dropped, which frees the task.
         drop(executing.await);
-        return;
+        return None;
     };
+    let batches = executed.and_then(|(batches, _context)| {
+        batches.into_iter().next().ok_or_else(|| {
+            let text = "a task executed no partition where one was asked for".to_owned();
+            DataFusionError::Internal(text)
+        })
+    });
+    Some((sender, batches))
+}
+
+async fn answer_executor(
+    executed: Result<SendableRecordBatchStream>,
+    compression: Compression,
+    mut sender: StreamSender,
+) {
     let answered = match executed {
-        Ok((batches, _context)) => send_batches(batches, compression, &mut sender).await,
+        Ok(batches) => send_batches(batches, compression, &mut sender, 0).await,
         Err(error) => Err(error.into()),
     };
     end(sender, answered);
 }
 
+/// Sends the schema and the batches, but for the first `got` messages: the consumer has them.
 async fn send_batches(
-    streams: Vec<SendableRecordBatchStream>,
+    mut batches: SendableRecordBatchStream,
     compression: Compression,
     sender: &mut StreamSender,
+    got: usize,
 ) -> Result<(), Stop> {
-    let Some(mut batches) = streams.into_iter().next() else {
-        let text = "a task executed no partition where one was asked for".to_owned();
-        return Err(Stop::Failed(DataFusionError::Internal(text)));
-    };
     let started = BatchEncoder::start(&batches.schema(), compression);
     let (mut encoder, schema) = started.map_err(DataFusionError::from)?;
-    sender.send(schema).await?;
+    let mut left = got;
+    if left == 0 {
+        sender.send(schema).await?;
+    }
+    left = left.saturating_sub(1);
     while let Some(batch) = next_unless_stopped(&mut batches, sender).await? {
         for part in split(&batch?, MESSAGE_BYTES_MAX) {
+            // Also those that the consumer has: the encoder remembers dictionaries.
             let message = encoder.encode(&part).map_err(DataFusionError::from)?;
-            sender.send(message).await?;
+            if left == 0 {
+                sender.send(message).await?;
+            }
+            left = left.saturating_sub(1);
         }
     }
     Ok(())

@@ -28,6 +28,8 @@ pub enum Request {
     ExecutePartition {
         /// The task; its range is one partition.
         request: ExecuteTaskRequest,
+        /// How many partitions the consumer asks this task for.
+        consumer_partitions: usize,
         /// How the bodies of the record batches are compressed.
         compression: Compression,
     },
@@ -38,7 +40,7 @@ pub enum Request {
 /// Compression of record batches, buffer by buffer, as the Arrow format has it.
 ///
 /// The default is none: a network as fast as memory is slower with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum Compression {
     /// Bodies are the columns' own bytes. A receiver reads them where they arrived.
@@ -105,6 +107,8 @@ struct ExecuteWire {
     compression: i32,
     #[prost(oneof = "HeadWire", tags = "4, 5, 6")]
     head: Option<HeadWire>,
+    #[prost(uint64, tag = "7")]
+    consumer_partitions: u64,
 }
 
 /// [`ProducerHead`].
@@ -171,19 +175,17 @@ pub fn encode_execute_task(
             HeadWire::Repartition(partitioning.encode(context)?)
         }
     };
+    let partitions = request.target_partition_start..request.target_partition_end;
     let one = |partition: usize| {
         encode(RequestKind::Execute(ExecuteWire {
             task_key: Some(task::encode(&request.task_key)),
             partition: to_u64(partition),
             compression: compression.into(),
             head: Some(head.clone()),
+            consumer_partitions: to_u64(partitions.len()),
         }))
     };
-    Ok(
-        (request.target_partition_start..request.target_partition_end)
-            .map(one)
-            .collect(),
-    )
+    Ok(partitions.clone().map(one).collect())
 }
 
 /// The request for a worker's version.
@@ -271,6 +273,7 @@ fn decode_execute(wire: ExecuteWire) -> Result<Request, CodecError> {
             target_partition_end: end,
             producer_head,
         },
+        consumer_partitions: to_usize(wire.consumer_partitions, "consumer_partitions")?,
         compression: Compression::try_from(wire.compression)
             .map_err(|error| CodecError::invalid("compression", &error))?,
     })

@@ -113,13 +113,14 @@ fn a_request_for_each_partition() {
     for (partition, bytes) in (4..).zip(execute(hash())) {
         let Request::ExecutePartition {
             request,
+            consumer_partitions,
             compression,
         } = decode_request(&bytes).unwrap()
         else {
             panic!("another request");
         };
         assert_eq!(compression, Compression::Lz4);
-        assert_eq!(request.task_key, task_key());
+        assert_eq!((compression, consumer_partitions), (Compression::Lz4, 3));
         let range = request.target_partition_start..request.target_partition_end;
         assert_eq!(range, partition..partition + 1);
         let ProducerHead::RepartitionExec { partitioning } = request.producer_head else {

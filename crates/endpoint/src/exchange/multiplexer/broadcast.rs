@@ -8,7 +8,6 @@ use super::super::direction::{Ending, Path};
 use super::super::error::BROADCAST_LOST;
 use super::frames::ERROR_MAX;
 use super::{Disposition, Misbehaviour, Multiplexer, StreamError};
-use core::task::{Poll, Waker};
 use rackweave_wire::fabric::exchange::{ErrorCode, FrameKind, StreamNumber};
 
 impl Multiplexer {
@@ -23,24 +22,9 @@ impl Multiplexer {
         joins
     }
 
-    /// Whether there is credit for a message; if not, has a task woken when there may be.
-    ///
-    /// # Errors
-    /// If the peer wants no more messages, or is gone.
-    pub fn poll_credit(
-        &mut self,
-        number: StreamNumber,
-        waker: &Waker,
-    ) -> Poll<Result<(), StreamError>> {
-        let sending = &mut self.stream(number).sending;
-        if let Some(stopped) = &sending.stopped {
-            return Poll::Ready(Err(stopped.clone()));
-        }
-        if sending.credit > 0 {
-            return Poll::Ready(Ok(()));
-        }
-        sending.waker = Some(waker.clone());
-        Poll::Pending
+    /// Whether there is credit for a message.
+    pub fn has_credit(&mut self, number: StreamNumber) -> bool {
+        self.stream(number).sending.credit > 0
     }
 
     /// Takes the credit for a message that is broadcast.

@@ -1,7 +1,6 @@
 //! Random broadcasts to three nodes, over a flow that delivers items late and to all at once.
 
 use super::*;
-use core::task::Waker;
 use proptest::prelude::*;
 use rackweave_base::{Block, Memory};
 use rackweave_wire::fabric::exchange::FrameKind;
@@ -90,11 +89,10 @@ impl Model {
 
     fn has_credit(&mut self, node: usize) -> Option<bool> {
         let sender = &mut self.pairs[node].ends[ACCEPTOR];
-        match sender.poll_credit(self.streams[node], Waker::noop()) {
-            core::task::Poll::Pending => Some(false),
-            core::task::Poll::Ready(Ok(())) => Some(true),
-            core::task::Poll::Ready(Err(_)) => None,
-        }
+        let stopped = sender.stopped(self.streams[node]);
+        stopped
+            .is_none()
+            .then(|| sender.has_credit(self.streams[node]))
     }
 
     /// The members that still want messages.

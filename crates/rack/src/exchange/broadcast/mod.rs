@@ -183,29 +183,14 @@ impl BroadcastSender {
         if bytes > max {
             return Poll::Ready(Err(StreamError::TooLong { bytes, max }));
         }
-        let (mut waits, mut stopped) = (false, None);
-        self.members.retain(|(_, handle)| {
-            let mut multiplexer = handle.link.multiplexer();
-            match multiplexer.poll_credit(handle.stream, context.waker()) {
-                Poll::Pending => waits = true,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => {
-                    multiplexer.drop_sender(handle.stream);
-                    drop(multiplexer);
-                    self.shared.wake();
-                    stopped = Some(error);
-                    return false;
-                }
-            }
-            true
-        });
-        if self.members.is_empty() {
-            let error = stopped.unwrap_or(StreamError::Dropped {
-                peer: "all nodes".into(),
-            });
+        if let Poll::Ready(error) = self.poll_stopped(context) {
             return Poll::Ready(Err(error));
         }
-        if waits {
+        let has_credit = |(_, handle): &(u32, Handle)| {
+            let mut multiplexer = handle.link.multiplexer();
+            multiplexer.has_credit(handle.stream)
+        };
+        if !self.members.iter().all(has_credit) {
             return Poll::Pending;
         }
         for (_, handle) in &self.members {
@@ -217,14 +202,43 @@ impl BroadcastSender {
         Poll::Ready(Ok(()))
     }
 
+    /// Ready when no stream is left: their peers have cancelled them, or are gone. It returns the
+    /// last one's reason.
+    pub fn poll_stopped(&mut self, context: &mut Context<'_>) -> Poll<StreamError> {
+        let mut reason = None;
+        self.members.retain(|(_, handle)| {
+            let mut multiplexer = handle.link.multiplexer();
+            let stopped = multiplexer.stopped(handle.stream);
+            match stopped {
+                None => multiplexer.wake_sender(handle.stream, context.waker()),
+                Some(_) => multiplexer.drop_sender(handle.stream),
+            }
+            drop(multiplexer);
+            if stopped.is_some() {
+                self.shared.wake();
+                reason = stopped;
+                return false;
+            }
+            true
+        });
+        match reason {
+            Some(reason) if self.members.is_empty() => Poll::Ready(reason),
+            None if self.members.is_empty() => {
+                let peer = "every node".into();
+                Poll::Ready(StreamError::Cancelled { peer })
+            }
+            _ => Poll::Pending,
+        }
+    }
+
     /// Takes the streams out whose windows have no space, if those of others have: so that nobody
     /// waits for a consumer that does not read. They have got every message that has been sent, and
     /// have to be sent the following ones one by one.
     pub fn take_blocked(&mut self) -> Vec<StreamSender> {
         let is_blocked = |(_, handle): &mut (u32, Handle)| {
             let mut multiplexer = handle.link.multiplexer();
-            let credit = multiplexer.poll_credit(handle.stream, core::task::Waker::noop());
-            credit.is_pending()
+            let stopped = multiplexer.stopped(handle.stream);
+            stopped.is_none() && !multiplexer.has_credit(handle.stream)
         };
         let mut blocked: Vec<_> = self.members.extract_if(.., is_blocked).collect();
         if self.members.is_empty() {
