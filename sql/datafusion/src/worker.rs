@@ -16,7 +16,7 @@ use futures::{FutureExt as _, Stream, StreamExt as _};
 use http::HeaderMap;
 use rackweave::exchange::{Exchange, Incoming, StreamError, StreamReceiver, StreamSender};
 
-use self::broadcast::{Groups, Source};
+use self::broadcast::{BroadcastSource, Groups};
 use crate::batches::{BatchEncoder, split};
 use crate::channel::stream_error;
 use crate::codec::{self, Compression, Request};
@@ -84,7 +84,7 @@ async fn answer(worker: Worker, exchange: Exchange, groups: Arc<Groups>, incomin
         }) => {
             // A consumer sends nothing, and a stream is open as long as either end of it is held.
             drop(receiver);
-            let source = Source::of(&request, consumer_partitions, compression);
+            let source = BroadcastSource::of(&request, consumer_partitions, compression);
             let Some((sender, executed)) = execute(&worker, request, sender).await else {
                 return;
             };

@@ -1,15 +1,15 @@
 //! A connection of an exchange: its streams, and the channels that carry them.
 
-use super::broadcast::{Inlet, Membership};
+use super::broadcast::Inlet;
+use super::link::Link;
 use super::{Incoming, Shared, handles, held};
 use core::task::Waker;
 use rackweave_base::{Instant, NodeId};
-use rackweave_endpoint::exchange::{Disposition, Frame, Misbehaviour, Multiplexer, StreamConfig};
+use rackweave_endpoint::exchange::{Disposition, Frame, Misbehaviour};
 use rackweave_endpoint::messaging::{Arrived, CloseReason, Connection, Receiver, Sender};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::exchange::{CREDIT_LEN, FrameKind, StreamNumber, split_credit};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The longest name of a node in bytes.
 const NAME_MAX: u64 = 256;
@@ -20,66 +20,6 @@ const PIECES_PER_TURN: u32 = 16;
 /// Turns without news between two polls of the NIC: events of interest show in memory, only the
 /// end of a connection shows at the NIC.
 const TURNS_PER_POLL: u32 = 8;
-
-/// The streams of a connection.
-pub(super) struct Link {
-    multiplexer: Mutex<Multiplexer>,
-    /// Whether this node dialed.
-    dialed: bool,
-    /// Frames of the connection itself.
-    control: Mutex<VecDeque<Frame>>,
-    /// Whether the peer takes this node's broadcasts.
-    pub membership: Mutex<Membership>,
-}
-
-impl Link {
-    pub fn dialing(peer: &str, config: StreamConfig) -> Self {
-        Self::new(Multiplexer::dialing(peer.into(), config), true)
-    }
-
-    fn accepting(peer: &str, config: StreamConfig) -> Self {
-        Self::new(Multiplexer::accepting(peer.into(), config), false)
-    }
-
-    fn new(multiplexer: Multiplexer, dialed: bool) -> Self {
-        Self {
-            multiplexer: Mutex::new(multiplexer),
-            dialed,
-            control: Mutex::default(),
-            membership: Mutex::default(),
-        }
-    }
-
-    /// Queues a frame of the connection itself.
-    pub fn send_control(&self, frame: Frame) {
-        held(&self.control).push_back(frame);
-    }
-
-    fn poll_frame(&self) -> Option<Frame> {
-        let control = held(&self.control).pop_front();
-        control.or_else(|| self.multiplexer().poll_frame())
-    }
-
-    fn has_frame(&self) -> bool {
-        self.multiplexer().has_frame() || !held(&self.control).is_empty()
-    }
-
-    pub fn multiplexer(&self) -> MutexGuard<'_, Multiplexer> {
-        held(&self.multiplexer)
-    }
-
-    /// Ends all streams.
-    pub fn end(&self, why: &str) {
-        self.multiplexer().handle_gone(why);
-        self.wake_tasks();
-    }
-
-    /// Wakes the tasks that something has happened for. Without the lock: they may run at once.
-    pub fn wake_tasks(&self) {
-        let wakes = self.multiplexer().take_wakes();
-        wakes.into_iter().for_each(Waker::wake);
-    }
-}
 
 /// A frame that is arriving.
 struct Arriving {

@@ -1,6 +1,6 @@
 //! The ends of streams that programs have.
 
-use super::connection::Link;
+use super::link::Link;
 use super::{FOREVER, Shared};
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};

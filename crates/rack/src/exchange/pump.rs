@@ -1,7 +1,8 @@
 //! The thread of an exchange.
 
 use super::broadcast::{Inlet, Joining, Outlet};
-use super::connection::{Channels, End, Leaving, Link};
+use super::connection::{Channels, End, Leaving};
+use super::link::Link;
 use super::{Shared, held};
 use crate::messaging::Listener;
 use core::sync::atomic::Ordering;

@@ -2,10 +2,10 @@
 //!
 //! Each task of a stage that reads a broadcast has requests of its own, for partitions of its own,
 //! but the engine's `BroadcastExec` has the same batches for all of them. Those that have asked by
-//! the time when the first batch is ready, or shortly after the first, are answered together: a batch is encoded once, and sent
-//! as one broadcast of the exchange, which the switch multiplies. Those that ask later are answered
-//! alone, and so is one that does not read while others do: what they compute may be what it
-//! waits for.
+//! the time when the first batch is ready, or shortly after the first, are answered together: a
+//! batch is encoded once, and sent as one broadcast of the exchange, which the switch multiplies.
+//! Those that ask later are answered alone, and so is one that does not read while others do: what
+//! they compute may be what it waits for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,7 +37,7 @@ const GATHERING: Duration = Duration::from_millis(2);
 
 /// What equal requests have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Source {
+pub(super) struct BroadcastSource {
     task: TaskKey,
     /// The partition below the `BroadcastExec`.
     partition: usize,
@@ -46,7 +46,7 @@ pub(super) struct Source {
     consumers: usize,
 }
 
-impl Source {
+impl BroadcastSource {
     /// `None`: no other request is equal to this one.
     pub fn of(
         request: &ExecuteTaskRequest,
@@ -69,7 +69,7 @@ impl Source {
 
 /// The consumers that wait for a first batch.
 #[derive(Default)]
-pub(super) struct Groups(Mutex<HashMap<Source, Group>>);
+pub(super) struct Groups(Mutex<HashMap<BroadcastSource, Group>>);
 
 #[derive(Default)]
 struct Group {
@@ -86,7 +86,7 @@ impl Groups {
     pub async fn answer(
         &self,
         exchange: &Exchange,
-        source: Source,
+        source: BroadcastSource,
         sender: StreamSender,
         mut batches: SendableRecordBatchStream,
     ) {
@@ -134,7 +134,7 @@ impl Groups {
     /// The first batch; `Ready(None)`: nobody wants it.
     fn poll_first(
         &self,
-        source: Source,
+        source: BroadcastSource,
         context: &mut Context<'_>,
         batches: &mut SendableRecordBatchStream,
     ) -> Poll<Option<Option<Result<RecordBatch>>>> {
@@ -153,7 +153,7 @@ impl Groups {
 
     /// Ready when all have come but one, which may be in this process, where the engine needs no
     /// stream.
-    fn poll_complete(&self, source: Source, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_complete(&self, source: BroadcastSource, context: &mut Context<'_>) -> Poll<()> {
         match self.groups().get_mut(&source) {
             Some(group) if group.senders.len() + 1 < source.consumers => {
                 group.waker = Some(context.waker().clone());
@@ -163,13 +163,13 @@ impl Groups {
         }
     }
 
-    fn groups(&self) -> MutexGuard<'_, HashMap<Source, Group>> {
+    fn groups(&self) -> MutexGuard<'_, HashMap<BroadcastSource, Group>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A group that others may join. It ends with the task of its first member.
-struct Forming<'a>(&'a Groups, Source);
+struct Forming<'a>(&'a Groups, BroadcastSource);
 
 impl Forming<'_> {
     fn close(self) -> Group {

@@ -259,8 +259,8 @@ impl Model {
         }
     }
 
-    /// Ends the streams, in order or because the flow is lost while the end is in it, and takes what
-    /// is left.
+    /// Ends the streams, in order or because the flow is lost while the end is in it, and takes
+    /// what is left.
     fn conclude(mut self, loses: bool) {
         if !loses {
             self.settle();

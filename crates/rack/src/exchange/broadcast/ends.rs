@@ -1,6 +1,6 @@
 //! The ends of flows of broadcasts, which the thread of the exchange has.
 
-use super::super::connection::Link;
+use super::super::link::Link;
 use super::super::{Shared, held};
 use super::{Outgoing, Then};
 use rackweave_endpoint::exchange::{Assembler, Misbehaviour};

@@ -9,8 +9,8 @@
 mod ends;
 mod set_up;
 
-use super::connection::Link;
 use super::handles::Handle;
+use super::link::Link;
 use super::{Exchange, Shared, StreamSender, held};
 use core::task::{Context, Poll};
 use rackweave_endpoint::exchange::{Broadcast, StreamError};

@@ -1,7 +1,7 @@
 //! Sets up flows of broadcasts, and joins those of others. On threads of their own: the controller
 //! may not answer.
 
-use super::super::connection::Link;
+use super::super::link::Link;
 use super::super::{Shared, held};
 use super::Broadcasts;
 use crate::flow::Flow;
