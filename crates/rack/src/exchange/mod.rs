@@ -10,6 +10,7 @@
 
 mod agent;
 mod connection;
+mod counters;
 mod handles;
 mod pump;
 
@@ -21,8 +22,9 @@ use crate::{Node, ProcessError, Rack};
 use agent::{AddressRequest, ExchangeAgent};
 use connection::Link;
 use core::future::poll_fn;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
+use counters::Counts;
 use rackweave_base::NodeId;
 use rackweave_endpoint::exchange::{Budget, OpenError, StreamConfig};
 use rackweave_endpoint::messaging::MessagingConfig;
@@ -32,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use counters::ExchangeCounters;
 pub use handles::{Incoming, StreamReceiver, StreamSender, wait_for};
 
 /// Settings of an [`Exchange`].
@@ -81,31 +84,6 @@ pub enum ExchangeError {
     /// The system has no thread for it.
     #[error("no thread for the exchange: {0}")]
     Thread(std::io::Error),
-}
-
-/// What an exchange has done so far, and has now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ExchangeCounters {
-    /// Connections that are open.
-    pub connections: u64,
-    /// Streams that are open.
-    pub streams: u64,
-    /// Messages of streams received.
-    pub messages_received: u64,
-    /// Their bytes.
-    pub bytes_received: u64,
-    /// Messages of streams sent.
-    pub messages_sent: u64,
-    /// Their bytes.
-    pub bytes_sent: u64,
-}
-
-#[derive(Default)]
-struct Counts {
-    messages_received: AtomicU64,
-    bytes_received: AtomicU64,
-    messages_sent: AtomicU64,
-    bytes_sent: AtomicU64,
 }
 
 /// A node's end of all its streams. Clones are the same; the last one that is dropped ends all
@@ -282,20 +260,7 @@ impl Exchange {
     /// Its counters.
     pub fn counters(&self) -> ExchangeCounters {
         let Shared { counts, links, .. } = &*self.0.shared;
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let links = held(links);
-        let streams = links
-            .all
-            .iter()
-            .map(|link| link.multiplexer().streams() as u64);
-        ExchangeCounters {
-            connections: links.all.len() as u64,
-            streams: streams.sum(),
-            messages_received: read(&counts.messages_received),
-            bytes_received: read(&counts.bytes_received),
-            messages_sent: read(&counts.messages_sent),
-            bytes_sent: read(&counts.bytes_sent),
-        }
+        counts.read(&held(links).all)
     }
 }
 
