@@ -33,6 +33,8 @@ pub enum Request {
     },
     /// The version of the worker.
     WorkerInfo,
+    /// What the worker's node holds.
+    Counters,
 }
 
 /// Compression of record batches, buffer by buffer, as the Arrow format has it.
@@ -51,7 +53,7 @@ pub enum Compression {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct RequestWire {
-    #[prost(oneof = "RequestKind", tags = "1, 2, 3")]
+    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4")]
     kind: Option<RequestKind>,
 }
 
@@ -63,6 +65,8 @@ enum RequestKind {
     Execute(ExecuteWire),
     #[prost(message, tag = "3")]
     WorkerInfo(EmptyWire),
+    #[prost(message, tag = "4")]
+    Counters(EmptyWire),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -192,6 +196,12 @@ pub fn encode_worker_info_request() -> Vec<u8> {
     encode(RequestKind::WorkerInfo(EmptyWire {}))
 }
 
+/// The request for the counters of a worker's node.
+#[must_use]
+pub fn encode_counters_request() -> Vec<u8> {
+    encode(RequestKind::Counters(EmptyWire {}))
+}
+
 /// The request that a peer opened a stream with.
 ///
 /// # Errors
@@ -203,6 +213,7 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, CodecError> {
         RequestKind::SetPlan(wire) => decode_set_plan(wire),
         RequestKind::Execute(wire) => decode_execute(wire),
         RequestKind::WorkerInfo(EmptyWire {}) => Ok(Request::WorkerInfo),
+        RequestKind::Counters(EmptyWire {}) => Ok(Request::Counters),
     }
 }
 
