@@ -15,8 +15,8 @@
 //! So each transport executes it as it executes queries: the coordinator sends the tasks, and the
 //! operator at the end of a stage pulls the partitions of the tasks below. A shuffle would have
 //! one task for all consumers at each producer; but the engine hashes every row for it and copies
-//! all columns once more, which takes longer than some exchanges. The consumers' requests are the
-//! same, one to each producer, for a range of partitions.
+//! all columns once more, which would be measured too. The consumers' requests are the same, one to
+//! each producer, for a range of partitions.
 //!
 //! Tasks are [routed](routes) so that no consumer reads from its own process: the engine moves
 //! such batches without the transport.

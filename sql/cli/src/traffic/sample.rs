@@ -10,7 +10,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Batches that differ. Together they are larger than a core's caches.
+/// Batches that differ: with 8192 rows they have 7 MB together, more than most L2 caches.
 const BATCHES: usize = 8;
 
 /// Words of the texts.
