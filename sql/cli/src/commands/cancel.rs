@@ -1,7 +1,8 @@
 //! Ctrl-C while a query runs: the query is dropped, and nothing of it may be left.
 
 use crate::error::CommandError;
-use crate::transport::{Counters, counters_text};
+use crate::report::bytes;
+use crate::transport::Counters;
 use rackweave_datafusion::counters::NodeCounters;
 use std::time::{Duration, Instant};
 
@@ -60,19 +61,16 @@ impl Canceller {
             after = wait_until_idle(counters, idle) => after?,
             _ = tokio::signal::ctrl_c() => return Err(CommandError::Interrupted),
         };
-        let before = before.map_or_else(|error| error.to_string(), |held| counters_text(&held));
-        eprintln!(
-            "cancelled. Before: {before}. After: {}",
-            counters_text(&after)
-        );
+        let before = before.map_or_else(|error| error.to_string(), |held| text(&held));
+        eprintln!("cancelled. Before: {before}. After: {}", text(&after));
         if is_idle(&after, idle) {
             return Err(CommandError::Interrupted);
         }
         Err(CommandError::Failed(format!(
             "the query was cancelled, but {} s later not all of it is freed: {}; at idle: {}",
             FREE_LIMIT.as_secs(),
-            counters_text(&after),
-            counters_text(idle)
+            text(&after),
+            text(idle)
         )))
     }
 }
@@ -111,4 +109,16 @@ async fn read(counters: &Counters) -> Result<NodeCounters, CommandError> {
             ANSWER_LIMIT.as_secs()
         ))),
     }
+}
+
+/// The counters for people: `4 streams, 1.5 MiB waiting, 2 tasks, 310.0 MiB resident`.
+fn text(counters: &NodeCounters) -> String {
+    let size = |size| bytes(usize::try_from(size).unwrap_or(usize::MAX));
+    format!(
+        "{} streams, {} waiting, {} tasks, {} resident",
+        counters.streams,
+        size(counters.bytes()),
+        counters.tasks,
+        size(counters.resident_bytes),
+    )
 }

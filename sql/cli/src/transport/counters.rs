@@ -1,6 +1,5 @@
 //! What the processes of a session hold for its queries.
 
-use crate::report::bytes;
 use datafusion::common::DataFusionError;
 use futures::future::try_join_all;
 use rackweave_datafusion::channel::RackweaveChannelResolver;
@@ -33,16 +32,4 @@ impl Counters {
             .map(|url| self.channels.counters_of(url));
         Ok(own + try_join_all(asked).await?.into_iter().sum())
     }
-}
-
-/// The counters for people: `4 streams, 1.5 MiB waiting, 2 tasks, 310.0 MiB resident`.
-pub fn text(counters: &NodeCounters) -> String {
-    let size = |size| bytes(usize::try_from(size).unwrap_or(usize::MAX));
-    format!(
-        "{} streams, {} waiting, {} tasks, {} resident",
-        counters.streams,
-        size(counters.bytes()),
-        counters.tasks,
-        size(counters.resident_bytes),
-    )
 }

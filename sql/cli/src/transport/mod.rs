@@ -8,7 +8,7 @@ mod counters;
 pub mod flight;
 pub mod rackweave;
 
-pub use counters::{Counters, text as counters_text};
+pub use counters::Counters;
 
 use crate::error::CommandError;
 use crate::processes::LocalProcess;

@@ -1,6 +1,8 @@
-//! What the tests of the command share.
+//! The command as its users run it: in processes of its own, with local workers.
 
-#![allow(dead_code, reason = "not each of the programs needs all of it")]
+mod cancel;
+mod command;
+mod exchange;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +11,20 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What carries batches between processes.
-pub const TRANSPORTS: [&str; 2] = ["flight", "rackweave"];
+const TRANSPORTS: [&str; 2] = ["flight", "rackweave"];
 
 /// How long processes may take to end, on however slow a machine.
-pub const END_LIMIT: Duration = Duration::from_secs(60);
+const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// The command with these arguments.
-pub fn command(arguments: &str) -> Command {
+fn command(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackweave-sql"));
     command.args(arguments.split_whitespace());
     command
 }
 
 /// Runs a command and checks its exit status.
-pub fn check(arguments: &str, status: i32) -> Output {
+fn check(arguments: &str, status: i32) -> Output {
     let output = command(arguments).stdin(Stdio::null()).output().unwrap();
     let text = || format!("{arguments}: {}\n{}", stdout(&output), stderr(&output));
     assert_eq!(output.status.code(), Some(status), "{}", text());
@@ -30,17 +32,17 @@ pub fn check(arguments: &str, status: i32) -> Output {
 }
 
 /// What it printed.
-pub fn stdout(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// What it printed as errors.
-pub fn stderr(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// TPC-H data at scale factor 0.01, made once for all tests.
-pub fn data() -> String {
+fn data() -> String {
     static DATA: OnceLock<PathBuf> = OnceLock::new();
     let directory = DATA.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tpch-sf0.01");
@@ -53,13 +55,13 @@ pub fn data() -> String {
 }
 
 /// The options with which small data are divided among the workers.
-pub fn divided(transport: &str) -> String {
+fn divided(transport: &str) -> String {
     let data = data();
     format!("--data {data} --transport {transport} --bytes-per-partition 1 --partitions 2")
 }
 
 /// Sends a signal to a process.
-pub fn signal(pid: u32, name: &str) {
+fn signal(pid: u32, name: &str) {
     let status = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])
         .status();
@@ -67,7 +69,7 @@ pub fn signal(pid: u32, name: &str) {
 }
 
 /// The processes that a process has started.
-pub fn children(pid: u32) -> Vec<u32> {
+fn children(pid: u32) -> Vec<u32> {
     let parent = |stat: &str| {
         stat.rsplit_once(')')?
             .1
@@ -91,7 +93,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Waits for the end of processes.
-pub fn wait_until_gone(pids: &[u32]) {
+fn wait_until_gone(pids: &[u32]) {
     let deadline = Instant::now() + END_LIMIT;
     let runs = |pid: &&u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

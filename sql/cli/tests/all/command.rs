@@ -1,9 +1,9 @@
-//! The command as its users run it: in processes of its own, with local workers over both
-//! transports.
+//! Queries over both transports, and the ends of processes.
 
-mod common;
-
-use common::*;
+use super::{
+    END_LIMIT, TRANSPORTS, check, children, command, data, divided, signal, stderr, stdout,
+    wait_until_gone,
+};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

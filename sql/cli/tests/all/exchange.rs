@@ -1,8 +1,6 @@
 //! `exchange`: batches without a query, over both transports.
 
-mod common;
-
-use common::{check, stderr, stdout};
+use super::{check, stderr, stdout};
 use serde_json::Value;
 
 #[test]

@@ -1,8 +1,6 @@
 //! Ctrl-C: what the processes hold before it and after it.
 
-mod common;
-
-use common::{END_LIMIT, children, command, divided, signal, wait_until_gone};
+use super::{END_LIMIT, children, command, divided, signal, wait_until_gone};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::Stdio;
