@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::session::{SessionOptions, positive};
+use crate::session::{Compression, SessionOptions, positive};
 use crate::transport::rackweave::SwitchOptions;
 use crate::transport::{ServeOptions, Transport, WorkerOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -16,6 +16,7 @@ Examples:
   rackweave-sql run --data tpch-sf1 --query all --check        run the 22 queries and check them
   rackweave-sql explain --data tpch-sf1 --query 5              show the stages of a plan
   rackweave-sql compare --data tpch-sf1 --transports rackweave,flight --query all --repeat 5
+  rackweave-sql exchange --transports rackweave,flight --local 4   compare the exchanges alone
   rackweave-sql shell --data tpch-sf1                          type statements
 
 Exit status: 0 success; 1 a query failed or a result differs; 2 wrong arguments or set-up;
@@ -38,6 +39,9 @@ pub enum Command {
     Explain(ExplainArguments),
     /// Runs the same queries over several transports, in turns, and compares what they took.
     Compare(CompareArguments),
+    /// Moves batches from all workers to all others over several transports, in turns, and compares
+    /// what that took.
+    Exchange(ExchangeArguments),
     /// Serves tasks of other processes' queries until Ctrl-C. Prints its URL when it is ready.
     Worker(WorkerArguments),
     /// Runs the switch of a rack of this machine's own, for `run --local`.
@@ -172,6 +176,55 @@ pub struct CompareArguments {
     pub session: SessionArguments,
 }
 
+/// `exchange`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each worker makes a few batches, and sends references to them to each other worker, which counts
+the rows and drops them: what is measured is the encoding, the way and the decoding. Rows, bytes
+and a sum are checked. Bytes are those of the columns in memory, the same for all transports; the
+time contains that of sending the plans. Rounds are as in `compare`.
+
+Example:
+  rackweave-sql exchange --transports rackweave,flight --local 4 --batch-rows 1024,8192 --repeat 5")]
+pub struct ExchangeArguments {
+    /// The transports, separated by commas. Ratios are those of the others to the last one.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "rackweave,flight"
+    )]
+    pub transports: Vec<Transport>,
+    /// MiB of batches that all workers together get in a round.
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = positive)]
+    pub size: usize,
+    /// Rows of a batch; several numbers are measured one after the other.
+    #[arg(long, value_name = "ROWS[,...]", value_delimiter = ',', default_value = "8192",
+          value_parser = positive)]
+    pub batch_rows: Vec<usize>,
+    /// Partitions that a worker reads from each other one at a time.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
+    pub partitions: usize,
+    /// Compression of batches on the way between processes.
+    #[arg(long, value_enum, default_value_t = Compression::None)]
+    pub compression: Compression,
+    /// MiB of batches that may have arrived and wait to be taken: at a node over Rackweave, in a
+    /// connection over Flight.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = positive)]
+    pub budget: usize,
+    /// Rounds.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
+    pub repeat: usize,
+    /// Times that a round moves all batches before it measures.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warm_up: usize,
+    /// How the report is printed.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub workers: WorkerOptions,
+}
+
 /// `worker`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -249,5 +302,11 @@ mod tests {
             true,
         );
         check("rackweave-sql worker --listen nowhere", false);
+        check(
+            "rackweave-sql exchange --local 4 --batch-rows 1024,8192 --link udp --size 64",
+            true,
+        );
+        check("rackweave-sql exchange --batch-rows 0", false);
+        check("rackweave-sql exchange --batch-rows 1024,", false);
     }
 }

@@ -6,6 +6,7 @@ use crate::table::Table;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -73,30 +74,66 @@ pub async fn execute(
     sql: &str,
     processes: &[u32],
 ) -> Result<Execution, CommandError> {
-    let cpu = cpu_seconds(processes);
-    let start = Instant::now();
+    let clock = Clock::start(processes);
     let frame = context.sql(sql).await?;
     let (state, logical_plan) = frame.into_parts();
     let plan = state.create_physical_plan(&logical_plan).await?;
-    let batches = collect(Arc::clone(&plan), state.task_ctx()).await?;
-    let seconds = start.elapsed().as_secs_f64();
-    let cpu_seconds = cpu_seconds(processes) - cpu;
     let schema = plan.schema();
-    let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let exchange = exchange(plan).await;
-    let measurement = Measurement {
-        seconds,
-        cpu_seconds,
-        exchange_bytes: exchange.map(|(bytes, _)| bytes),
-        waiting_bytes_max: exchange.map(|(_, waiting)| waiting),
-        rows,
-    };
+    let (measurement, batches) = clock.execute(plan, state.task_ctx()).await?;
     Ok(Execution {
         measurement,
         batches,
         schema,
         logical_plan,
     })
+}
+
+/// Executes a plan and measures it, as [`execute`] does.
+///
+/// # Errors
+/// The execution fails.
+pub async fn execute_plan(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    processes: &[u32],
+) -> Result<(Measurement, Vec<RecordBatch>), CommandError> {
+    Clock::start(processes).execute(plan, context).await
+}
+
+/// Measures since it was started.
+struct Clock<'a> {
+    processes: &'a [u32],
+    cpu: f64,
+    start: Instant,
+}
+
+impl<'a> Clock<'a> {
+    fn start(processes: &'a [u32]) -> Self {
+        Self {
+            processes,
+            cpu: cpu_seconds(processes),
+            start: Instant::now(),
+        }
+    }
+
+    async fn execute(
+        self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+    ) -> Result<(Measurement, Vec<RecordBatch>), CommandError> {
+        let batches = collect(Arc::clone(&plan), context).await?;
+        let seconds = self.start.elapsed().as_secs_f64();
+        let cpu_seconds = cpu_seconds(self.processes) - self.cpu;
+        let exchange = exchange(plan).await;
+        let measurement = Measurement {
+            seconds,
+            cpu_seconds,
+            exchange_bytes: exchange.map(|(bytes, _)| bytes),
+            waiting_bytes_max: exchange.map(|(_, waiting)| waiting),
+            rows: batches.iter().map(RecordBatch::num_rows).sum(),
+        };
+        Ok((measurement, batches))
+    }
 }
 
 /// The physical plan of a statement, with its stages, as text.

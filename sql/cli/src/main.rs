@@ -16,6 +16,7 @@ mod session;
 mod statements;
 mod table;
 mod tpch;
+mod traffic;
 mod transport;
 
 use args::{Arguments, Command, TpchCommand};
@@ -40,6 +41,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Run(arguments) => runtime(None)?.block_on(commands::run::run(arguments)),
         Command::Explain(arguments) => runtime(None)?.block_on(commands::explain::run(arguments)),
         Command::Compare(arguments) => runtime(None)?.block_on(commands::compare::run(arguments)),
+        Command::Exchange(arguments) => runtime(None)?.block_on(commands::exchange::run(arguments)),
         Command::Worker(arguments) => {
             runtime(arguments.serve.threads)?.block_on(commands::worker::run(arguments))
         }

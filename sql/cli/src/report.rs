@@ -1,4 +1,8 @@
-//! What `run` and `compare` report: one model, printed as text or as JSON.
+//! What `run`, `compare` and `exchange` report: one model, printed as text or as JSON.
+
+mod exchange;
+
+pub use exchange::{ExchangeCase, ExchangeReport};
 
 use crate::execute::Measurement;
 use crate::session::SessionOptions;
@@ -202,61 +206,69 @@ impl CompareReport {
 
     /// A table: for each transport seconds, CPU and bytes; then ratios to the last transport.
     pub fn text(&self) -> String {
-        let mut text = format!("{:<12}", "query");
-        let names: Vec<&str> = self
-            .transports
-            .iter()
-            .map(|transport| transport.name())
-            .collect();
-        for name in &names {
-            let _ = write!(text, " | {name:>9}       CPU   exchange");
-        }
-        let last = names.last().copied().unwrap_or_default();
-        for name in &names[..names.len().saturating_sub(1)] {
-            let _ = write!(text, " | {name}/{last}  CPU");
-        }
-        text.push('\n');
+        let transports = &self.transports;
+        let mut text = head("query", transports);
         for query in &self.queries {
             let note = if query.plans_equal {
                 ""
             } else {
                 "  the plans differ"
             };
-            let _ = writeln!(text, "{}{note}", self.line(&query.name, &query.medians));
+            let line = line(transports, &query.name, &query.medians);
+            let _ = writeln!(text, "{line}{note}");
         }
-        let _ = writeln!(text, "{}", self.line("total", &self.total));
+        let _ = writeln!(text, "{}", line(transports, "total", &self.total));
         text
     }
+}
 
-    fn line(&self, name: &str, medians: &[Medians]) -> String {
-        let mut line = format!("{name:<12}");
-        for Medians {
-            seconds,
-            cpu_seconds,
-            exchange_bytes,
-        } in medians
-        {
-            let exchange = exchange_bytes.map_or_else(|| "-".to_owned(), bytes);
-            let _ = write!(
-                line,
-                " | {seconds:>7.3} s {cpu_seconds:>7.2} s {exchange:>10}"
-            );
-        }
-        let Some((last, others)) = medians.split_last() else {
-            return line;
-        };
-        let reference = self
-            .transports
-            .last()
-            .map_or(0, |transport| transport.name().len());
-        for (other, transport) in others.iter().zip(&self.transports) {
-            let width = transport.name().len() + reference + 1;
-            let seconds = other.seconds / last.seconds;
-            let cpu = other.cpu_seconds / last.cpu_seconds;
-            let _ = write!(line, " | {seconds:>width$.2} {cpu:>4.2}");
-        }
-        line
+/// The heads of the columns of [`line`], the first of which is `name`.
+fn head(name: &str, transports: &[Transport]) -> String {
+    let mut text = format!("{name:<12}");
+    for transport in transports {
+        let _ = write!(text, " | {:>9}       CPU   exchange", transport.name());
     }
+    for ratio in ratio_names(transports) {
+        let _ = write!(text, " | {ratio}  CPU");
+    }
+    text.push('\n');
+    text
+}
+
+/// `A/LAST` for each transport but the last.
+fn ratio_names(transports: &[Transport]) -> Vec<String> {
+    let Some((last, others)) = transports.split_last() else {
+        return Vec::new();
+    };
+    let ratio = |other: &Transport| format!("{}/{}", other.name(), last.name());
+    others.iter().map(ratio).collect()
+}
+
+/// For each transport seconds, CPU and bytes; then ratios to the last transport.
+fn line(transports: &[Transport], name: &str, medians: &[Medians]) -> String {
+    let mut line = format!("{name:<12}");
+    for Medians {
+        seconds,
+        cpu_seconds,
+        exchange_bytes,
+    } in medians
+    {
+        let exchange = exchange_bytes.map_or_else(|| "-".to_owned(), bytes);
+        let _ = write!(
+            line,
+            " | {seconds:>7.3} s {cpu_seconds:>7.2} s {exchange:>10}"
+        );
+    }
+    let Some((last, others)) = medians.split_last() else {
+        return line;
+    };
+    for (other, name) in others.iter().zip(ratio_names(transports)) {
+        let width = name.len();
+        let seconds = other.seconds / last.seconds;
+        let cpu = other.cpu_seconds / last.cpu_seconds;
+        let _ = write!(line, " | {seconds:>width$.2} {cpu:>4.2}");
+    }
+    line
 }
 
 /// The median; the mean of the two middle values of an even number; 0 of nothing.

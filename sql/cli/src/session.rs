@@ -1,6 +1,7 @@
 //! The one set-up of sessions and workers. All transports use it, so that their plans are equal.
 
 use crate::error::CommandError;
+use crate::traffic::TrafficCodec;
 use clap::ValueEnum;
 use datafusion::common::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -10,6 +11,7 @@ use datafusion_distributed::{
     WorkerQueryContext, WorkerResolver,
 };
 use rackweave_datafusion::codec::Compression as WireCompression;
+use rackweave_datafusion::counters::TaskCounter;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -125,8 +127,21 @@ pub fn distributed(
     channels: &Arc<dyn ChannelResolver + Send + Sync>,
     workers: &Arc<dyn WorkerResolver>,
 ) -> Result<SessionContext, CommandError> {
+    let state = distributed_builder(options, channels, workers)?;
+    Ok(SessionContext::new_with_state(state.build()))
+}
+
+/// As [`distributed`], for a session that needs more.
+///
+/// # Errors
+/// The options are not consistent.
+pub fn distributed_builder(
+    options: &SessionOptions,
+    channels: &Arc<dyn ChannelResolver + Send + Sync>,
+    workers: &Arc<dyn WorkerResolver>,
+) -> Result<SessionStateBuilder, CommandError> {
     let build = || {
-        let state = SessionStateBuilder::new()
+        SessionStateBuilder::new()
             .with_default_features()
             .with_config(config(options))
             .with_distributed_planner()
@@ -138,8 +153,7 @@ pub fn distributed(
             // A worker has its own configuration; this is the part of it that a session sends.
             .with_distributed_shuffle_batch_size(options.batch_size)?
             .with_distributed_worker_connection_buffer_budget_bytes(options.budget << 20)?
-            .with_distributed_metrics_collection(true)?;
-        Ok(SessionContext::new_with_state(state.build()))
+            .with_distributed_metrics_collection(true)
     };
     build().map_err(|error: DataFusionError| {
         CommandError::set_up(format!(
@@ -149,16 +163,15 @@ pub fn distributed(
     })
 }
 
-/// A worker, which connects to other workers through `channels`.
-pub fn worker(channels: Arc<dyn ChannelResolver + Send + Sync>) -> Worker {
+/// A worker, which connects to other workers through `channels`. `tasks` counts what it executes.
+pub fn worker(channels: Arc<dyn ChannelResolver + Send + Sync>, tasks: &TaskCounter) -> Worker {
+    let tasks = tasks.clone();
     Worker::from_session_builder(move |query: WorkerQueryContext| {
-        let channels = Arc::clone(&channels);
-        async move {
-            Ok(query
-                .builder
-                .with_distributed_channel_resolver(channels)
-                .build())
-        }
+        let builder = tasks
+            .watch(query)
+            .with_distributed_channel_resolver(Arc::clone(&channels))
+            .with_distributed_user_codec(TrafficCodec);
+        std::future::ready(Ok(builder.build()))
     })
 }
 

@@ -8,6 +8,7 @@
 //!   holds its own stream back and no other, so that operators may pull in any order. The streams
 //!   of a query share a [`Budget`] for what has arrived and wasn't taken.
 
+mod counters;
 mod partition;
 mod resolver;
 mod url;

@@ -7,6 +7,7 @@
 //! | [`Request::CoordinatorChannel`] | [`encode_to_worker`] | [`encode_to_coordinator`] |
 //! | [`Request::ExecutePartition`] | nothing | [record batches](crate::batches) |
 //! | [`Request::WorkerInfo`] | nothing | [`encode_worker_info`] |
+//! | [`Request::Counters`] | nothing | [`encode_counters`] |
 //!
 //! A stream that fails ends with an [encoded error](encode_error). The format is Protocol Buffers,
 //! declared in these modules and nowhere else: both ends are this crate. Field numbers are never
@@ -14,6 +15,7 @@
 //!
 //! Bytes of a peer are checked and never trusted: what is malformed is a [`CodecError`].
 
+mod counters;
 mod error;
 mod headers;
 mod metrics;
@@ -26,10 +28,11 @@ mod to_worker;
 #[cfg(test)]
 mod tests;
 
+pub use counters::{decode_counters, encode_counters};
 pub use error::{PeerError, decode_error, encode_error};
 pub use request::{
-    Compression, Request, decode_request, encode_execute_task, encode_set_plan,
-    encode_worker_info_request,
+    Compression, Request, decode_request, encode_counters_request, encode_execute_task,
+    encode_set_plan, encode_worker_info_request,
 };
 pub use to_coordinator::{
     FromWorker, decode_from_worker, decode_worker_info, encode_plan_accepted,

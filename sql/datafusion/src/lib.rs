@@ -7,6 +7,7 @@
 //! - [`codec`]: plans, requests, metrics and errors as bytes.
 //! - [`batches`]: record batches as bytes, and back without a copy of the columns.
 //! - [`channel`]: the consumers' side, a coordinator or an executor.
+//! - [`counters`]: what nodes hold for queries.
 //! - [`worker`]: the workers' side, around `datafusion-distributed`'s own
 //!   [`Worker`](datafusion_distributed::Worker).
 //!
@@ -52,6 +53,7 @@
 pub mod batches;
 pub mod channel;
 pub mod codec;
+pub mod counters;
 pub mod worker;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Queries on a rack in this process: a coordinator, and workers at the other nodes.
 
 use std::io::Write as _;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
@@ -10,25 +9,25 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::common::{DataFusionError, JoinType};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::prelude::{CsvReadOptions, DataFrame, SessionConfig, SessionContext, col, lit};
 use datafusion_distributed::{
-    ChannelResolver as _, DistributedExt as _, ExecuteTaskRequest, GetWorkerInfoRequest,
-    ProducerHead, SessionStateBuilderExt as _, TaskKey, Worker, display_plan_ascii,
+    ChannelResolver as _, DistributedExt as _, GetWorkerInfoRequest, SessionStateBuilderExt as _,
+    Worker, WorkerQueryContext, WorkerSessionBuilder as _, display_plan_ascii,
 };
 use futures::StreamExt as _;
-use http::HeaderMap;
 use rackweave::Rack;
 use rackweave::exchange::{Exchange, ExchangeOptions};
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use crate::channel::{
     ChannelOptions, RackweaveChannelResolver, RackweaveWorkerResolver, node_url,
     worker_session_builder,
 };
-use crate::codec::{Compression, Request, decode_request};
-use crate::worker::serve;
+use crate::codec::Compression;
+use crate::counters::{NodeCounters, TaskCounter};
+use crate::worker::serve_counted;
+
+mod partitions;
 
 const WORKERS: [&str; 3] = ["storage0", "storage1", "compute1"];
 
@@ -54,8 +53,17 @@ impl Cluster {
         let workers: Vec<_> = WORKERS.iter().map(|node| start(&rack, node)).collect();
         let serve = |exchange: &Exchange| {
             let resolver = RackweaveChannelResolver::new(exchange.clone(), options.clone());
-            let worker = Worker::from_session_builder(worker_session_builder(resolver));
-            tokio::spawn(serve(exchange.clone(), worker.with_version("7")))
+            let tasks = TaskCounter::default();
+            let counted = tasks.clone();
+            let sessions = worker_session_builder(resolver);
+            let sessions = move |query: WorkerQueryContext| {
+                let (headers, sessions) = (query.headers.clone(), sessions.clone());
+                let builder = counted.watch(query);
+                let query = WorkerQueryContext { builder, headers };
+                async move { sessions.build_session_state(query).await }
+            };
+            let worker = Worker::from_session_builder(sessions).with_version("7");
+            tokio::spawn(serve_counted(exchange.clone(), worker, tasks))
         };
         let serving = workers.iter().map(serve).collect();
         Self {
@@ -84,6 +92,17 @@ impl Cluster {
             .with_distributed_file_scan_config_bytes_per_partition(1)
             .unwrap();
         SessionContext::from(state.build())
+    }
+
+    /// What the workers say they hold.
+    async fn held(&self) -> NodeCounters {
+        let resolver = self.resolver();
+        let mut held = NodeCounters::default();
+        for node in WORKERS {
+            let url = node_url(node).unwrap();
+            held = held + resolver.counters_of(&url).await.unwrap();
+        }
+        held
     }
 
     /// All streams are over, at each node.
@@ -267,8 +286,19 @@ async fn a_query_that_is_dropped_ends_at_the_workers() {
         .await
         .unwrap();
     batches.next().await.unwrap().unwrap();
+    let held = cluster.held().await;
+    assert!(held.streams > 0 && held.tasks > 0, "{held:?}");
     drop(batches);
     cluster.check_idle().await;
+    let deadline = Instant::now() + AMPLE;
+    loop {
+        let held = cluster.held().await;
+        if (held.tasks, held.bytes()) == (0, 0) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{held:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let limited = table(&cluster.session(), &dir)
         .await
         .limit(0, Some(1))
@@ -303,58 +333,4 @@ async fn a_worker_tells_its_version() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("nowhere"), "{error}");
-}
-
-/// Opens the partitions of a task at a worker that the test plays.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_partition_that_nobody_polled_is_executed_and_cancelled() {
-    let rack = Rack::builder().build().unwrap();
-    let (client, worker) = (start(&rack, "compute0"), start(&rack, "storage0"));
-    let options = ChannelOptions {
-        budget_bytes: Some(1 << 20),
-        ..ChannelOptions::default()
-    };
-    let resolver = RackweaveChannelResolver::new(client, options);
-    let url = node_url("storage0").unwrap();
-    let mut channel = resolver.get_worker_client_for_url(&url).await.unwrap();
-    let request = ExecuteTaskRequest {
-        task_key: TaskKey {
-            query_id: Uuid::from_u128(1),
-            stage_id: 2,
-            task_number: 3,
-        },
-        target_partition_start: 4,
-        target_partition_end: 6,
-        producer_head: ProducerHead::None,
-    };
-    let (metrics, context) = (
-        ExecutionPlanMetricsSet::new(),
-        SessionContext::new().task_ctx(),
-    );
-    let streams = channel.execute_task(HeaderMap::new(), request, metrics, &context);
-    let mut streams = streams.await.unwrap();
-    assert_eq!(streams.len(), 2);
-    assert!(
-        worker.accept_within(Duration::from_millis(50)).is_none(),
-        "opened without a poll"
-    );
-    let partition = |request: &[u8]| match decode_request(request) {
-        Ok(Request::ExecutePartition { request, .. }) => request.target_partition_start,
-        _ => panic!("another request"),
-    };
-    drop(streams.pop());
-    let mut dropped = worker.accept().await.unwrap();
-    assert_eq!(partition(&dropped.request), 5);
-    std::future::poll_fn(|context| dropped.sender.poll_stopped(context)).await;
-    let mut polled = streams.pop().unwrap();
-    assert!(matches!(futures::poll!(polled.next()), Poll::Pending));
-    let opened = worker.accept().await.unwrap();
-    assert_eq!(partition(&opened.request), 4);
-    opened.sender.finish();
-    let error = polled.next().await.unwrap().unwrap_err();
-    assert!(
-        error.to_string().contains("did not send a schema"),
-        "{error}"
-    );
-    assert!(polled.next().await.is_none());
 }

@@ -1,6 +1,7 @@
 //! The workers' side: answers the streams that coordinators and executors open.
 
 mod broadcast;
+mod sweep;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,9 +18,11 @@ use http::HeaderMap;
 use rackweave::exchange::{Exchange, Incoming, StreamError, StreamReceiver, StreamSender};
 
 use self::broadcast::{BroadcastSource, Groups};
+use self::sweep::OpenTasks;
 use crate::batches::{BatchEncoder, split};
 use crate::channel::stream_error;
 use crate::codec::{self, Compression, Request};
+use crate::counters::{NodeCounters, TaskCounter};
 
 /// Batches with more bytes are sent in parts, so that no message comes near the longest that
 /// streams allow, and consumers needn't hold one in whole.
@@ -33,14 +36,40 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The sessions of `worker` need a way to other workers:
 /// [`worker_session_builder`](crate::channel::worker_session_builder).
 pub async fn serve(exchange: Exchange, worker: Worker) {
+    serve_counted(exchange, worker, TaskCounter::default()).await;
+}
+
+/// As [`serve`]. The tasks that the sessions of `worker` [count](TaskCounter::watch) are among what
+/// the node says it holds.
+pub async fn serve_counted(exchange: Exchange, worker: Worker, tasks: TaskCounter) {
     let mut answers = JoinSet::new();
-    let groups = Arc::new(Groups::default());
-    while let Some(incoming) = exchange.accept().await {
-        let (exchange, groups) = (exchange.clone(), groups.clone());
-        answers.spawn(answer(worker.clone(), exchange, groups, incoming));
+    let serving = Serving {
+        worker,
+        exchange,
+        tasks,
+        open: OpenTasks::new(),
+        groups: Arc::default(),
+    };
+    let (open, worker) = (serving.open.clone(), serving.worker.clone());
+    answers.spawn(open.sweep_when_idle(worker));
+    while let Some(incoming) = serving.exchange.accept().await {
+        answers.spawn(answer(serving.clone(), incoming));
         // Those that are over. One that panicked has reported it, and its peer saw the stream end.
         while answers.try_join_next().is_some() {}
     }
+}
+
+/// What the answers to all streams need.
+#[derive(Clone)]
+struct Serving {
+    worker: Worker,
+    exchange: Exchange,
+    /// Those that something holds.
+    tasks: TaskCounter,
+    /// Those whose coordinators are there.
+    open: OpenTasks,
+    /// Consumers of broadcasts that are answered together.
+    groups: Arc<Groups>,
 }
 
 /// Why a stream ends early.
@@ -66,16 +95,18 @@ impl From<StreamError> for Stop {
     }
 }
 
-async fn answer(worker: Worker, exchange: Exchange, groups: Arc<Groups>, incoming: Incoming) {
+async fn answer(serving: Serving, incoming: Incoming) {
     let Incoming {
         request,
         mut sender,
         receiver,
         ..
     } = incoming;
+    let worker = &serving.worker;
     let answered = match codec::decode_request(&request) {
         Ok(Request::CoordinatorChannel { headers, plan }) => {
-            answer_coordinator(&worker, headers, plan, receiver, &mut sender).await
+            let _open = serving.open.enter();
+            answer_coordinator(worker, headers, plan, receiver, &mut sender).await
         }
         Ok(Request::ExecutePartition {
             request,
@@ -85,12 +116,15 @@ async fn answer(worker: Worker, exchange: Exchange, groups: Arc<Groups>, incomin
             // A consumer sends nothing, and a stream is open as long as either end of it is held.
             drop(receiver);
             let source = BroadcastSource::of(&request, consumer_partitions, compression);
-            let Some((sender, executed)) = execute(&worker, request, sender).await else {
+            let Some((sender, executed)) = execute(worker, request, sender).await else {
                 return;
             };
             return match (executed, source) {
                 (Ok(batches), Some(source)) => {
-                    groups.answer(&exchange, source, sender, batches).await;
+                    let Serving {
+                        groups, exchange, ..
+                    } = &serving;
+                    groups.answer(exchange, source, sender, batches).await;
                 }
                 (executed, _) => answer_executor(executed, compression, sender).await,
             };
@@ -99,6 +133,13 @@ async fn answer(worker: Worker, exchange: Exchange, groups: Arc<Groups>, incomin
             .send(codec::encode_worker_info(worker.version()))
             .await
             .map_err(Stop::from),
+        Ok(Request::Counters) => {
+            let mut counters = NodeCounters::of(&serving.exchange, &serving.tasks);
+            // The stream that asks is one of them.
+            counters.streams = counters.streams.saturating_sub(1);
+            let answer = codec::encode_counters(&counters);
+            sender.send(answer).await.map_err(Stop::from)
+        }
         Err(error) => Err(Stop::Failed(error.into())),
     };
     end(sender, answered);

@@ -54,6 +54,11 @@ impl Sending {
         self.waker.take()
     }
 
+    /// Bytes of the messages in the queue.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(&self.queue)
+    }
+
     /// Whether a frame can be sent.
     pub fn is_ready(&self) -> bool {
         !self.is_over
@@ -102,6 +107,11 @@ impl Receiving {
             waker: None,
             budget,
         }
+    }
+
+    /// Bytes of the messages in the queue, and of the one that is arriving.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(&self.queue) + self.arriving
     }
 
     /// Whether a frame can be sent.
@@ -180,6 +190,10 @@ impl Receiving {
         let bytes = queued.sum::<u64>() + core::mem::take(&mut self.arriving);
         self.budget.remove(bytes);
     }
+}
+
+fn bytes_of(queue: &VecDeque<Vec<u8>>) -> u64 {
+    queue.iter().map(|message| message.len() as u64).sum()
 }
 
 impl Drop for Receiving {

@@ -130,6 +130,18 @@ impl Multiplexer {
         self.streams.len()
     }
 
+    /// Bytes of messages that have arrived, whole or in part, and that nobody has taken.
+    pub fn bytes_waiting(&self) -> u64 {
+        let streams = self.streams.values();
+        streams.map(|stream| stream.receiving.bytes()).sum()
+    }
+
+    /// Bytes of messages that have been accepted for sending and were not handed out as a frame.
+    pub fn bytes_queued(&self) -> u64 {
+        let streams = self.streams.values();
+        streams.map(|stream| stream.sending.bytes()).sum()
+    }
+
     /// Opens a stream with a request. Its messages from the peer count against `budget`. If the
     /// connection has ended, so has the stream.
     ///

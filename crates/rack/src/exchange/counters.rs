@@ -1,6 +1,8 @@
 //! The counters of an exchange.
 
+use super::link::Link;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// What an exchange has done so far, and has now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -9,6 +11,11 @@ pub struct ExchangeCounters {
     pub connections: u64,
     /// Streams that are open.
     pub streams: u64,
+    /// Bytes of messages that have arrived, whole or in part, and were not taken.
+    pub bytes_waiting: u64,
+    /// Bytes of messages that programs have sent and that have not left this node. Those of
+    /// broadcasts are not among them.
+    pub bytes_queued: u64,
     /// Messages of streams received.
     pub messages_received: u64,
     /// Their bytes.
@@ -63,19 +70,26 @@ impl Counts {
         self.broadcasts.add(bytes);
     }
 
-    /// The counters, with the number of connections and streams.
-    pub fn get(&self, connections: u64, streams: u64) -> ExchangeCounters {
+    /// The counters, with what the connections hold at the moment.
+    pub fn read(&self, links: &[Arc<Link>]) -> ExchangeCounters {
         let (messages_received, bytes_received) = self.received.get();
         let (messages_sent, bytes_sent) = self.sent.get();
         let (broadcasts_sent, broadcast_bytes) = self.broadcasts.get();
-        ExchangeCounters {
-            connections,
-            streams,
+        let mut counters = ExchangeCounters {
+            connections: links.len() as u64,
             messages_received,
             bytes_received,
             messages_sent: messages_sent + broadcasts_sent,
             bytes_sent: bytes_sent + broadcast_bytes,
             broadcasts_sent,
+            ..ExchangeCounters::default()
+        };
+        for link in links {
+            let multiplexer = link.multiplexer();
+            counters.streams += multiplexer.streams() as u64;
+            counters.bytes_waiting += multiplexer.bytes_waiting();
+            counters.bytes_queued += multiplexer.bytes_queued();
         }
+        counters
     }
 }

@@ -271,13 +271,8 @@ impl Exchange {
 
     /// Its counters.
     pub fn counters(&self) -> ExchangeCounters {
-        let links = held(&self.0.shared.links);
-        let streams = links
-            .all
-            .iter()
-            .map(|link| link.multiplexer().streams() as u64);
-        let (connections, streams) = (links.all.len() as u64, streams.sum());
-        self.0.shared.counts.get(connections, streams)
+        let Shared { counts, links, .. } = &*self.0.shared;
+        counts.read(&held(links).all)
     }
 }
 

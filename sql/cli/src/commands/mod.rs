@@ -1,8 +1,11 @@
 //! The commands, one in each file.
 
+mod cancel;
 pub mod compare;
+pub mod exchange;
 pub mod explain;
 pub mod generate;
+mod rounds;
 pub mod run;
 pub mod shell;
 pub mod worker;
@@ -15,6 +18,7 @@ use crate::processes::LocalProcess;
 use crate::report::Setting;
 use crate::session;
 use crate::transport::{self, Cluster, Transport};
+use cancel::Canceller;
 use datafusion::prelude::SessionContext;
 use datafusion_distributed::WorkerResolver as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -49,6 +53,21 @@ impl Connected {
         Ok(Self { context, cluster })
     }
 
+    /// As [`Self::open`], until Ctrl-C, and with what cancels its queries.
+    async fn open_cancellable(
+        transport: Transport,
+        arguments: &SessionArguments,
+        data: &DataSet,
+    ) -> Result<(Self, Canceller), CommandError> {
+        until_interrupted(async {
+            let connected = Self::open(transport, arguments, data).await?;
+            let cluster = connected.cluster.as_ref();
+            let counters = cluster.and_then(|cluster| cluster.counters.clone());
+            Ok((connected, Canceller::new(counters).await?))
+        })
+        .await
+    }
+
     /// The processes whose CPU time is that of queries.
     fn processes(&self) -> Vec<u32> {
         let cluster = self.cluster.iter();
@@ -68,11 +87,19 @@ impl Connected {
     async fn execute(&mut self, sql: &str) -> Result<Execution, CommandError> {
         self.restart_ended().await?;
         let (context, processes) = (self.context.clone(), self.processes());
-        let mut query = std::pin::pin!(execute(&context, sql, &processes));
+        self.supervise(execute(&context, sql, &processes)).await
+    }
+
+    /// Has processes that die while something is executed started again.
+    async fn supervise<T>(
+        &mut self,
+        execution: impl Future<Output = Result<T, CommandError>>,
+    ) -> Result<T, CommandError> {
+        let mut execution = std::pin::pin!(execution);
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let executed = loop {
             tokio::select! {
-                executed = &mut query => break executed,
+                executed = &mut execution => break executed,
                 // A query may be waiting for a process that died, such as the switch.
                 _ = looks.tick() => self.restart_ended().await?,
             }

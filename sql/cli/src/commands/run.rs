@@ -1,6 +1,6 @@
 //! `run`.
 
-use super::{Connected, QUERIES_TEMPLATE, progress, until_interrupted};
+use super::{Connected, QUERIES_TEMPLATE, progress};
 use crate::args::{Format, RunArguments};
 use crate::data::DataSet;
 use crate::error::CommandError;
@@ -19,7 +19,11 @@ use datafusion::prelude::SessionContext;
 pub async fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let data = DataSet::open(&arguments.session.data)?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
-    let report = until_interrupted(run_all(arguments, &data, &queries)).await?;
+    let open = Connected::open_cancellable(arguments.transport, &arguments.session, &data);
+    let (mut connected, canceller) = open.await?;
+    let report = canceller
+        .run(run_all(arguments, &data, &queries, &mut connected))
+        .await?;
     if arguments.format == Format::Json {
         println!(
             "{}",
@@ -48,8 +52,8 @@ async fn run_all(
     arguments: &RunArguments,
     data: &DataSet,
     queries: &[Query],
+    connected: &mut Connected,
 ) -> Result<RunReport, CommandError> {
-    let mut connected = Connected::open(arguments.transport, &arguments.session, data).await?;
     let mut reference = None;
     if arguments.check {
         let context = session::single(&arguments.session.options);
@@ -65,7 +69,7 @@ async fn run_all(
     for query in queries {
         bar.set_message(query.name.clone());
         let (report, execution) =
-            run_query(arguments, data, &mut connected, reference.as_ref(), query).await;
+            run_query(arguments, data, connected, reference.as_ref(), query).await;
         if text {
             bar.suspend(|| print(arguments, query, &report, execution.as_ref()));
         }

@@ -1,6 +1,6 @@
 //! `shell`.
 
-use super::{Connected, until_interrupted};
+use super::Connected;
 use crate::args::ShellArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
@@ -20,8 +20,8 @@ use tokio::runtime::Runtime;
 /// The workers cannot be reached; or a statement failed, and the input is not a terminal.
 pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandError> {
     let data = DataSet::open(&arguments.session.data)?;
-    let open = Connected::open(arguments.transport, &arguments.session, &data);
-    let mut connected = runtime.block_on(until_interrupted(open))?;
+    let open = Connected::open_cancellable(arguments.transport, &arguments.session, &data);
+    let (mut connected, canceller) = runtime.block_on(open)?;
     let mut editor = DefaultEditor::new()
         .map_err(|error| CommandError::set_up(format!("cannot use the terminal: {error}")))?;
     let history = history_file();
@@ -45,7 +45,7 @@ pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandE
             if matches!(statement.trim(), "quit" | "exit" | "\\q") {
                 return ended(failed && !interactive);
             }
-            let execution = until_interrupted(print(&mut connected, statement));
+            let execution = canceller.run(print(&mut connected, statement));
             if let Err(error) = runtime.block_on(execution) {
                 failed = true;
                 eprintln!("{error}");

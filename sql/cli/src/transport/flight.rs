@@ -5,6 +5,7 @@ use crate::error::CommandError;
 use crate::processes::LocalProcess;
 use crate::session;
 use datafusion_distributed::grpc::DefaultChannelResolver;
+use rackweave_datafusion::counters::TaskCounter;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tonic::transport::Server;
@@ -45,6 +46,7 @@ pub async fn connect(options: &WorkerOptions) -> Result<Cluster, CommandError> {
         workers: Arc::new(FixedWorkers(urls)),
         processes,
         restarted: Vec::new(),
+        counters: None,
         keep: None,
     })
 }
@@ -66,7 +68,10 @@ pub async fn serve(
         .map_err(|error| cannot(&error))?;
     let address = listener.local_addr().map_err(|error| cannot(&error))?;
     let url = Url::parse(&format!("http://{address}")).expect("an address is a host and a port");
-    let worker = session::worker(Arc::new(DefaultChannelResolver::default()));
+    let worker = session::worker(
+        Arc::new(DefaultChannelResolver::default()),
+        &TaskCounter::default(),
+    );
     ready(&url);
     Server::builder()
         .add_service(worker.into_worker_server())

@@ -4,8 +4,11 @@
 //! is what a session needs to know of it, and [`serve`] runs a worker. Sessions and workers
 //! themselves are set up in [`crate::session`], so that they are the same for all transports.
 
+mod counters;
 pub mod flight;
 pub mod rackweave;
+
+pub use counters::Counters;
 
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
@@ -100,6 +103,8 @@ pub struct Cluster {
     pub processes: Vec<LocalProcess>,
     /// How processes ended that have been restarted, since [`Self::ended`] was called last.
     pub restarted: Vec<String>,
+    /// Asks what the processes of a query hold, if the transport knows.
+    pub counters: Option<Counters>,
     /// What else must live as long as the session. It is dropped before the processes end.
     pub keep: Option<Box<dyn Any + Send + Sync>>,
 }

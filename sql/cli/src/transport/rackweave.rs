@@ -4,10 +4,11 @@
 //! a folder with the rack's configuration and sockets and removes it at its end, and one for each
 //! worker. With `--rack`, it joins one that `rackweave up` runs.
 
-use super::{Cluster, LinkChoice, ServeOptions, WorkerOptions};
+use super::{Cluster, Counters, LinkChoice, ServeOptions, WorkerOptions};
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
 use crate::session::{self, Compression};
+use datafusion_distributed::WorkerResolver as _;
 use rackweave::Rack;
 use rackweave::config::{HostedSection, LinkKind, NodeConfig, RackConfig, Role, SecurityKind};
 use rackweave::exchange::{Exchange, ExchangeOptions};
@@ -15,6 +16,8 @@ use rackweave::hosted::{self, SwitchProcess};
 use rackweave_datafusion::channel::{
     ChannelOptions, RackweaveChannelResolver, RackweaveWorkerResolver, node_of, node_url,
 };
+use rackweave_datafusion::counters::TaskCounter;
+use rackweave_datafusion::worker::serve_counted;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -68,14 +71,14 @@ pub async fn connect(
         compression: compression.into(),
         ..ChannelOptions::default()
     };
+    let channels = RackweaveChannelResolver::new(exchange.clone(), channel_options);
+    let workers = RackweaveWorkerResolver::new(nodes)?;
     Ok(Cluster {
-        channels: Arc::new(RackweaveChannelResolver::new(
-            exchange.clone(),
-            channel_options,
-        )),
-        workers: Arc::new(RackweaveWorkerResolver::new(nodes)?),
+        channels: Arc::new(channels.clone()),
+        workers: Arc::new(workers.clone()),
         processes,
         restarted: Vec::new(),
+        counters: Some(Counters::new(channels, workers.get_urls()?)),
         keep: Some(Box::new((exchange, rack))),
     })
 }
@@ -101,10 +104,11 @@ pub async fn serve(
         ..ChannelOptions::default()
     };
     let channels = RackweaveChannelResolver::new(exchange.clone(), channel_options);
-    let worker = session::worker(Arc::new(channels));
+    let tasks = TaskCounter::default();
+    let worker = session::worker(Arc::new(channels), &tasks);
     ready(&node_url(node)?);
     tokio::select! {
-        () = rackweave_datafusion::worker::serve(exchange.clone(), worker) => {}
+        () = serve_counted(exchange.clone(), worker, tasks) => {}
         () = stop => {}
     }
     exchange.close();

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
@@ -12,9 +13,16 @@ use datafusion::physical_plan::metrics::{
 use datafusion_distributed::{BytesCounterMetric, BytesMetricExt as _};
 use futures::Stream;
 use rackweave::exchange::{Budget, StreamReceiver};
+use tokio::task::coop;
 
 use super::{RackweaveChannel, stream_error};
 use crate::batches::BatchDecoder;
+
+/// Operators run as long as their inputs have something, and only a task that yields can be
+/// cancelled, or lets its thread do something else. So each batch takes a unit of the budget of 128
+/// that `tokio` gives a task until it yields, as the items of its own channels do; and another one
+/// for as long as this that the operator has worked on the batch before. A task yields after 10 ms.
+const UNIT_OF_WORK: Duration = Duration::from_micros(78);
 
 /// Metrics of the partitions that an operator pulls from one task, under the names that
 /// `datafusion-distributed`'s own client gives them.
@@ -53,6 +61,8 @@ pub(super) struct PartitionStream {
     metrics: PartitionMetrics,
     decoder: BatchDecoder,
     state: State,
+    /// When the last batch was given, if the operator has not waited since.
+    given: Option<Instant>,
 }
 
 enum State {
@@ -76,6 +86,7 @@ impl PartitionStream {
             metrics,
             decoder: BatchDecoder::new(),
             state,
+            given: None,
         }
     }
 
@@ -123,13 +134,33 @@ impl Stream for PartitionStream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
+        if let Some(given) = self.given.take() {
+            charge(given.elapsed(), context);
+        }
+        let unit = ready!(coop::poll_proceed(context));
         let elapsed = self.metrics.elapsed.clone();
         let _timer = elapsed.timer();
         let polled = self.poll_batch(context);
+        if polled.is_ready() {
+            unit.made_progress();
+            self.given = Some(Instant::now());
+        }
         if let Poll::Ready(None | Some(Err(_))) = polled {
             self.state = State::Ended;
         }
         polled
+    }
+}
+
+/// Takes the units of work that was done from the budget of the task.
+fn charge(work: Duration, context: &mut Context<'_>) {
+    let mut left = work;
+    while left >= UNIT_OF_WORK && coop::has_budget_remaining() {
+        left -= UNIT_OF_WORK;
+        match coop::poll_proceed(context) {
+            Poll::Ready(unit) => unit.made_progress(),
+            Poll::Pending => return,
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub struct ChannelOptions {
 /// ([`worker_session_builder`]).
 #[derive(Clone)]
 pub struct RackweaveChannelResolver {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What the channels of a node share.

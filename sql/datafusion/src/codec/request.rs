@@ -35,6 +35,8 @@ pub enum Request {
     },
     /// The version of the worker.
     WorkerInfo,
+    /// What the worker's node holds.
+    Counters,
 }
 
 /// Compression of record batches, buffer by buffer, as the Arrow format has it.
@@ -53,7 +55,7 @@ pub enum Compression {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct RequestWire {
-    #[prost(oneof = "RequestKind", tags = "1, 2, 3")]
+    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4")]
     kind: Option<RequestKind>,
 }
 
@@ -65,6 +67,8 @@ enum RequestKind {
     Execute(ExecuteWire),
     #[prost(message, tag = "3")]
     WorkerInfo(EmptyWire),
+    #[prost(message, tag = "4")]
+    Counters(EmptyWire),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -194,6 +198,12 @@ pub fn encode_worker_info_request() -> Vec<u8> {
     encode(RequestKind::WorkerInfo(EmptyWire {}))
 }
 
+/// The request for the counters of a worker's node.
+#[must_use]
+pub fn encode_counters_request() -> Vec<u8> {
+    encode(RequestKind::Counters(EmptyWire {}))
+}
+
 /// The request that a peer opened a stream with.
 ///
 /// # Errors
@@ -205,6 +215,7 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, CodecError> {
         RequestKind::SetPlan(wire) => decode_set_plan(wire),
         RequestKind::Execute(wire) => decode_execute(wire),
         RequestKind::WorkerInfo(EmptyWire {}) => Ok(Request::WorkerInfo),
+        RequestKind::Counters(EmptyWire {}) => Ok(Request::Counters),
     }
 }
 

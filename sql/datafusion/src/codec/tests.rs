@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use super::metrics::tests::task_metrics;
 use super::*;
+use crate::counters::NodeCounters;
 
 fn context() -> Arc<TaskContext> {
     SessionContext::new().task_ctx()
@@ -160,6 +161,23 @@ fn a_worker_tells_its_version() {
     );
 }
 
+#[test]
+fn a_worker_tells_its_counters() {
+    assert!(matches!(
+        decode_request(&encode_counters_request()),
+        Ok(Request::Counters)
+    ));
+    let counters = NodeCounters {
+        streams: 1,
+        bytes_waiting: 2,
+        bytes_queued: 3,
+        tasks: 4,
+        resident_bytes: u64::MAX,
+    };
+    let decoded = decode_counters(&encode_counters(&counters));
+    assert_eq!(decoded.unwrap(), counters);
+}
+
 fn units() -> Vec<u8> {
     #[derive(Clone, PartialEq, prost::Message)]
     struct File {
@@ -281,6 +299,7 @@ fn malformed_bytes_are_errors() {
         drop(decode_request(bytes));
         drop(decode_to_worker(bytes));
         drop(decode_worker_info(bytes));
+        drop(decode_counters(bytes));
         drop(decode_error(bytes).to_string());
         if let Ok(FromWorker::Message(WorkerToCoordinatorMsg::TaskMetrics(metrics))) =
             decode_from_worker(bytes)

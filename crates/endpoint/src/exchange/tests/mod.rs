@@ -97,7 +97,9 @@ impl Pair {
 
     pub fn assert_nothing_left(&self) {
         for end in 0..2 {
-            assert_eq!(self.ends[end].streams(), 0, "streams of end {end}");
+            let held = &self.ends[end];
+            let bytes = held.bytes_waiting() + held.bytes_queued();
+            assert_eq!((held.streams(), bytes), (0, 0), "streams of end {end}");
             let budget = &self.budgets[end];
             assert_eq!(
                 (budget.used(), budget.windows()),

@@ -75,6 +75,11 @@ fn credit_limits_what_is_sent_and_a_window_grows_within_the_budget() {
         "all were taken at once: the window has doubled"
     );
     assert_eq!(pair.budgets[ACCEPTOR].used(), 32);
+    let held = pair
+        .ends
+        .each_ref()
+        .map(|end| (end.bytes_queued(), end.bytes_waiting()));
+    assert_eq!(held, [(0, 0), (0, 32)]);
     pair.messages(ACCEPTOR, stream);
     pair.settle();
     assert_eq!(sent(&mut pair), 8, "the budget allows no more");
@@ -83,6 +88,7 @@ fn credit_limits_what_is_sent_and_a_window_grows_within_the_budget() {
     pair.messages(ACCEPTOR, stream);
     pair.settle();
     pair.push(DIALER, stream, &[0; 100]);
+    assert_eq!(pair.ends[DIALER].bytes_queued(), 100);
     let more = pair.ends[DIALER].try_send(stream, vec![1]);
     assert!(matches!(more, Err(NotSent::Full(message)) if message == [1]));
 }

@@ -150,7 +150,11 @@ pub fn an_end_is_seen_by_the_peer(rack: &Rack) {
     assert!(server.accept_wait().is_none());
     drop(incoming);
     drop(receiver);
-    let left = || client.counters().streams + budget.used() + budget.windows();
+    let left = || {
+        let counters = client.counters();
+        let held = counters.streams + counters.bytes_waiting + counters.bytes_queued;
+        held + budget.used() + budget.windows()
+    };
     let waits = (0..1000).take_while(|_| left() > 0);
     waits.for_each(|_| std::thread::sleep(Duration::from_millis(2)));
     assert_eq!(left(), 0, "nothing is kept of them");
