@@ -2,6 +2,7 @@
 
 use crate::session::{SessionOptions, positive};
 use crate::transport::rackweave::SwitchOptions;
+use crate::transport::storage::ServeStorageOptions;
 use crate::transport::{ServeOptions, Transport, WorkerOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -40,6 +41,9 @@ pub enum Command {
     Compare(CompareArguments),
     /// Serves tasks of other processes' queries until Ctrl-C. Prints its URL when it is ready.
     Worker(WorkerArguments),
+    /// Holds tables in memory as a storage node of a rack, and serves their columns until Ctrl-C.
+    /// Prints a line when it is ready.
+    Storage(StorageArguments),
     /// Runs the switch of a rack of this machine's own, for `run --local`.
     #[command(hide = true)]
     Switch(SwitchOptions),
@@ -183,6 +187,18 @@ pub struct WorkerArguments {
     pub serve: ServeOptions,
 }
 
+/// `storage`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rackweave-sql storage storage0 --rack rack.toml --data tpch-sf1 --share 1/2
+  rackweave-sql storage storage1 --rack rack.toml --data tpch-sf1 --share 2/2
+  rackweave-sql run --query all --rack rack.toml --tables-from all")]
+pub struct StorageArguments {
+    #[command(flatten)]
+    pub serve: ServeStorageOptions,
+}
+
 /// `shell`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -249,5 +265,16 @@ mod tests {
             true,
         );
         check("rackweave-sql worker --listen nowhere", false);
+        check("rackweave-sql run --query 1 --local 2 --storage 2", true);
+        check("rackweave-sql run --query 1 --rack f --storage 2", false);
+        check(
+            "rackweave-sql run --query 1 --rack f --tables-from a,b",
+            true,
+        );
+        check("rackweave-sql run --query 1 --tables-from a,b", false);
+        let storage = "rackweave-sql storage s0 --rack f --share";
+        check(&format!("{storage} 2/2"), true);
+        check(&format!("{storage} 3/2"), false);
+        check(&format!("{storage} 0/2"), false);
     }
 }

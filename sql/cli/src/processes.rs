@@ -13,8 +13,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// How long a worker may take until it prints its URL.
+/// How long a process may take until it prints its first line.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// The same for a process that loads tables first.
+const LOAD_LIMIT: Duration = Duration::from_mins(30);
 
 /// How long a worker may take to end after its pipe is closed; then it is killed.
 const END_LIMIT: Duration = Duration::from_secs(3);
@@ -25,6 +28,7 @@ pub struct LocalProcess {
     name: String,
     /// The arguments that start one in its place, if that is possible.
     again: Option<Vec<OsString>>,
+    loads: bool,
     child: Child,
     stdin: Option<ChildStdin>,
 }
@@ -57,12 +61,33 @@ impl LocalProcess {
         name: String,
         arguments: Vec<OsString>,
     ) -> Result<(Self, String), CommandError> {
+        Self::start_again_within(name, arguments, START_LIMIT).await
+    }
+
+    /// The same for a process that loads tables before it prints its first line.
+    ///
+    /// # Errors
+    /// As for [`Self::start_again`].
+    pub async fn start_loading(
+        name: String,
+        arguments: Vec<OsString>,
+    ) -> Result<(Self, String), CommandError> {
+        let (mut process, line) = Self::start_again_within(name, arguments, LOAD_LIMIT).await?;
+        process.loads = true;
+        Ok((process, line))
+    }
+
+    async fn start_again_within(
+        name: String,
+        arguments: Vec<OsString>,
+        limit: Duration,
+    ) -> Result<(Self, String), CommandError> {
         let start = move || {
             let program = std::env::current_exe()
                 .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
             let mut command = Command::new(program);
             command.args(arguments);
-            Self::start(name, command)
+            Self::start_within(name, command, limit)
         };
         tokio::task::spawn_blocking(start)
             .await
@@ -87,7 +112,12 @@ impl LocalProcess {
         let Some(ended) = self.ended() else {
             return Ok(None);
         };
-        let (process, _) = Self::start_again(self.name.clone(), arguments.clone()).await?;
+        let (name, start) = (self.name.clone(), arguments.clone());
+        let (process, _) = if self.loads {
+            Self::start_loading(name, start).await?
+        } else {
+            Self::start_again(name, start).await?
+        };
         *self = process.with_restart(arguments);
         Ok(Some(ended))
     }
@@ -97,7 +127,15 @@ impl LocalProcess {
     ///
     /// # Errors
     /// The process does not start, or prints nothing in time.
-    pub fn start(name: String, mut command: Command) -> Result<(Self, String), CommandError> {
+    pub fn start(name: String, command: Command) -> Result<(Self, String), CommandError> {
+        Self::start_within(name, command, START_LIMIT)
+    }
+
+    fn start_within(
+        name: String,
+        mut command: Command,
+        limit: Duration,
+    ) -> Result<(Self, String), CommandError> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -109,6 +147,7 @@ impl LocalProcess {
         let mut process = Self {
             name,
             again: None,
+            loads: false,
             child,
             stdin,
         };
@@ -121,7 +160,7 @@ impl LocalProcess {
             // A process that prints more must not stop at a full pipe.
             let _ = std::io::copy(&mut stdout, &mut std::io::sink());
         });
-        match receiver.recv_timeout(START_LIMIT) {
+        match receiver.recv_timeout(limit) {
             Ok(line) if !line.is_empty() => Ok((process, line)),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(20));
@@ -136,9 +175,14 @@ impl LocalProcess {
             Err(_) => Err(CommandError::set_up(format!(
                 "{} was not ready within {} s",
                 process.name,
-                START_LIMIT.as_secs()
+                limit.as_secs()
             ))),
         }
+    }
+
+    /// Whether it takes long to start, as it loads tables.
+    pub fn loads(&self) -> bool {
+        self.loads
     }
 
     /// The process's number.

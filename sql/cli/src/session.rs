@@ -10,6 +10,7 @@ use datafusion_distributed::{
     WorkerQueryContext, WorkerResolver,
 };
 use rackweave_datafusion::codec::Compression as WireCompression;
+use rackweave_datafusion::columns::{StorageClient, with_column_scans};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -124,6 +125,7 @@ pub fn distributed(
     options: &SessionOptions,
     channels: &Arc<dyn ChannelResolver + Send + Sync>,
     workers: &Arc<dyn WorkerResolver>,
+    storage: Option<&StorageClient>,
 ) -> Result<SessionContext, CommandError> {
     let build = || {
         let state = SessionStateBuilder::new()
@@ -139,6 +141,10 @@ pub fn distributed(
             .with_distributed_shuffle_batch_size(options.batch_size)?
             .with_distributed_worker_connection_buffer_budget_bytes(options.budget << 20)?
             .with_distributed_metrics_collection(true)?;
+        let state = match storage {
+            Some(client) => with_column_scans(state, client),
+            None => state,
+        };
         Ok(SessionContext::new_with_state(state.build()))
     };
     build().map_err(|error: DataFusionError| {
@@ -149,15 +155,21 @@ pub fn distributed(
     })
 }
 
-/// A worker, which connects to other workers through `channels`.
-pub fn worker(channels: Arc<dyn ChannelResolver + Send + Sync>) -> Worker {
+/// A worker, which connects to other workers through `channels`, and to storage nodes through
+/// `storage`.
+pub fn worker(
+    channels: Arc<dyn ChannelResolver + Send + Sync>,
+    storage: Option<StorageClient>,
+) -> Worker {
     Worker::from_session_builder(move |query: WorkerQueryContext| {
-        let channels = Arc::clone(&channels);
+        let (channels, storage) = (Arc::clone(&channels), storage.clone());
         async move {
-            Ok(query
-                .builder
-                .with_distributed_channel_resolver(channels)
-                .build())
+            let builder = query.builder.with_distributed_channel_resolver(channels);
+            let builder = match &storage {
+                Some(client) => with_column_scans(builder, client),
+                None => builder,
+            };
+            Ok(builder.build())
         }
     })
 }

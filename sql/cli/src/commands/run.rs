@@ -58,6 +58,9 @@ async fn run_all(
     }
     let text = arguments.format == Format::Text;
     if text {
+        if let nodes @ [_, ..] = connected.storage_nodes() {
+            println!("tables on {}", nodes.join(", "));
+        }
         println!("{RUN_HEADER}");
     }
     let bar = progress(queries.len() as u64, QUERIES_TEMPLATE);

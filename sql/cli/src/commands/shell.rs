@@ -107,15 +107,16 @@ async fn print(connected: &mut Connected, statement: &str) -> Result<(), Command
         println!("{table}");
     }
     let measurement = execution.measurement;
-    let exchange = measurement.exchange_bytes.map(bytes).unwrap_or_default();
-    let exchange = if exchange.is_empty() {
-        exchange
-    } else {
-        format!(", exchanged {exchange}")
+    let transferred = |what: &str, count: Option<usize>| {
+        let text = count.map(|count| format!(", {what} {}", bytes(count)));
+        text.unwrap_or_default()
     };
     println!(
-        "{} rows in {:.3} s{exchange}",
-        measurement.rows, measurement.seconds
+        "{} rows in {:.3} s{}{}",
+        measurement.rows,
+        measurement.seconds,
+        transferred("exchanged", measurement.exchange_bytes),
+        transferred("fetched", measurement.fetched_bytes)
     );
     Ok(())
 }

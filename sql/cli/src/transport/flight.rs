@@ -45,6 +45,7 @@ pub async fn connect(options: &WorkerOptions) -> Result<Cluster, CommandError> {
         workers: Arc::new(FixedWorkers(urls)),
         processes,
         restarted: Vec::new(),
+        storage: None,
         keep: None,
     })
 }
@@ -66,7 +67,7 @@ pub async fn serve(
         .map_err(|error| cannot(&error))?;
     let address = listener.local_addr().map_err(|error| cannot(&error))?;
     let url = Url::parse(&format!("http://{address}")).expect("an address is a host and a port");
-    let worker = session::worker(Arc::new(DefaultChannelResolver::default()));
+    let worker = session::worker(Arc::new(DefaultChannelResolver::default()), None);
     ready(&url);
     Server::builder()
         .add_service(worker.into_worker_server())
