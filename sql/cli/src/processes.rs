@@ -87,7 +87,7 @@ impl LocalProcess {
                 .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
             let mut command = Command::new(program);
             command.args(arguments);
-            Self::start_within(name, command, limit)
+            Self::start(name, command, limit)
         };
         tokio::task::spawn_blocking(start)
             .await
@@ -123,15 +123,11 @@ impl LocalProcess {
     }
 
     /// Starts a command which ends when its standard input closes, and waits for the first line
-    /// that it prints.
+    /// that it prints, for up to `limit`.
     ///
     /// # Errors
     /// The process does not start, or prints nothing in time.
-    pub fn start(name: String, command: Command) -> Result<(Self, String), CommandError> {
-        Self::start_within(name, command, START_LIMIT)
-    }
-
-    fn start_within(
+    pub fn start(
         name: String,
         mut command: Command,
         limit: Duration,
@@ -259,7 +255,7 @@ fn parse_stat(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LocalProcess, cpu_seconds, parse_stat};
+    use super::{LocalProcess, START_LIMIT, cpu_seconds, parse_stat};
     use std::process::Command;
     use std::time::Instant;
 
@@ -287,7 +283,8 @@ mod tests {
     #[test]
     fn a_process_ends_when_it_is_dropped() {
         let (process, line) =
-            LocalProcess::start("cat".to_owned(), shell("echo ready; exec cat")).unwrap();
+            LocalProcess::start("cat".to_owned(), shell("echo ready; exec cat"), START_LIMIT)
+                .unwrap();
         assert_eq!(line, "ready\n");
         let proc = format!("/proc/{}", process.pid());
         assert!(std::fs::exists(&proc).unwrap());
@@ -297,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_start_says_why() {
-        let error = LocalProcess::start("sh".to_owned(), shell("exit 3")).unwrap_err();
+        let error = LocalProcess::start("sh".to_owned(), shell("exit 3"), START_LIMIT).unwrap_err();
         assert!(
             error.to_string().contains("sh did not start: sh"),
             "{error}"

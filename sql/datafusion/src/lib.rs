@@ -9,6 +9,7 @@
 //! - [`channel`]: the consumers' side, a coordinator or an executor.
 //! - [`worker`]: the workers' side, around `datafusion-distributed`'s own
 //!   [`Worker`](datafusion_distributed::Worker).
+//! - [`columns`]: tables whose columns storage nodes serve.
 //!
 //! A worker at one node, and a session at another one that plans for it:
 //!
@@ -52,6 +53,7 @@
 pub mod batches;
 pub mod channel;
 pub mod codec;
+pub mod columns;
 pub mod worker;
 
 #[cfg(test)]

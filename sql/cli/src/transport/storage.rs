@@ -13,7 +13,8 @@ use rackweave::Rack;
 use rackweave::config::Role;
 use rackweave::exchange::Exchange;
 use rackweave_datafusion::columns::{
-    StorageClient, StorageError, StorageServer, StorageTable, StorageTables, combine, tables,
+    StorageClient, StorageError, StorageServer, StorageTable, StorageTables, TablePart, combine,
+    tables,
 };
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -147,7 +148,7 @@ impl Storage {
                 tables,
             });
         }
-        let mut answers = Vec::new();
+        let mut answers: Vec<(Arc<str>, Vec<TablePart>)> = Vec::new();
         for node in &nodes {
             match client.tables(node).await {
                 Ok(parts) => answers.push((Arc::from(node.as_str()), parts)),

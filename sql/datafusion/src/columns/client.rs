@@ -85,7 +85,10 @@ impl StorageClient {
         let (reply, answer) = oneshot::channel();
         let fetch = Fetch::new(columns, reply);
         // A thread that is gone drops the message, and so the reply.
-        let _ = self.0.messages.send(Message::Fetch(Arc::clone(node), fetch));
+        let _ = self
+            .0
+            .messages
+            .send(Message::Fetch(Arc::clone(node), fetch));
         self.0.shared.wake();
         async { answer.await.unwrap_or(Err(StorageError::Stopped)) }
     }

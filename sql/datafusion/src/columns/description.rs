@@ -106,7 +106,7 @@ pub(super) fn decode_request(bytes: &[u8]) -> Result<StorageRequest, CodecError>
     match RequestWire::decode(bytes)?.kind {
         Some(RequestKind::Address(_)) => Ok(StorageRequest::Address),
         Some(RequestKind::Tables(_)) => Ok(StorageRequest::Tables),
-        None => Err(CodecError::missing("storage request")),
+        None => Err(CodecError::missing("kind")),
     }
 }
 
@@ -159,7 +159,11 @@ pub(super) fn decode_schema(wire: Option<protobuf::Schema>) -> Result<SchemaRef,
     let schema = Schema::try_from(&wire);
     let schema = schema.map_err(|error| CodecError::invalid("schema", &error))?;
     let is_carried = |data_type| super::values::carried(data_type).is_some();
-    match schema.fields().iter().find(|field| !is_carried(field.data_type())) {
+    match schema
+        .fields()
+        .iter()
+        .find(|field| !is_carried(field.data_type()))
+    {
         Some(field) => Err(CodecError::invalid(
             "schema",
             &format!("the column '{}' is {}", field.name(), field.data_type()),

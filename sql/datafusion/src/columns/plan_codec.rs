@@ -127,7 +127,9 @@ impl ColumnScanCodec {
         let wire = ScanWire::decode(bytes)?;
         let nodes: Vec<Arc<str>> = wire.nodes.into_iter().map(Arc::from).collect();
         let decode_chunk = |chunk: ChunkWire| {
-            let node = usize::try_from(chunk.node).ok().and_then(|at| nodes.get(at));
+            let node = usize::try_from(chunk.node)
+                .ok()
+                .and_then(|at| nodes.get(at));
             let node = node.ok_or_else(|| CodecError::missing("node"))?;
             Ok(ScanChunk {
                 node: Arc::clone(node),

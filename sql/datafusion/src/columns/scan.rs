@@ -181,7 +181,10 @@ impl ExecutionPlan for ColumnScanExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let Some(chunks) = self.partitions.get(partition) else {
-            return internal_err!("partition {partition} of {} of a scan", self.partitions.len());
+            return internal_err!(
+                "partition {partition} of {} of a scan",
+                self.partitions.len()
+            );
         };
         let batches = PartitionScan {
             table: Arc::clone(&self.table),

@@ -84,10 +84,16 @@ impl StorageTables {
         }
         let types = |schema: &SchemaRef| {
             let fields = schema.fields().iter();
-            fields.map(|field| field.data_type().clone()).collect::<Vec<_>>()
+            fields
+                .map(|field| field.data_type().clone())
+                .collect::<Vec<_>>()
         };
         if types(&rows.schema()) != types(&part.schema) {
-            return Err(wrong(table, number, "its columns are not those of the table"));
+            return Err(wrong(
+                table,
+                number,
+                "its columns are not those of the table",
+            ));
         }
         let mut column_bytes = Vec::with_capacity(rows.num_columns());
         for (field, array) in part.schema.fields().iter().zip(rows.columns()) {

@@ -102,7 +102,9 @@ impl Cluster {
     }
 
     async fn session(&self) -> SessionContext {
-        let config = SessionConfig::new().with_target_partitions(2).with_batch_size(300);
+        let config = SessionConfig::new()
+            .with_target_partitions(2)
+            .with_batch_size(300);
         let context = SessionContext::new_with_config(config);
         let table = Arc::new(self.table().await);
         context.register_table("items", table).unwrap();
@@ -130,9 +132,13 @@ async fn fails(context: &SessionContext, sql: &str) -> String {
 /// The bytes that a scan fetched.
 async fn fetched(scan: ColumnScanExec) -> usize {
     let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
-    collect(Arc::clone(&scan), Arc::new(TaskContext::default())).await.unwrap();
+    collect(Arc::clone(&scan), Arc::new(TaskContext::default()))
+        .await
+        .unwrap();
     let metrics = scan.metrics().unwrap();
-    metrics.sum_by_name("bytes_fetched").map_or(0, |metric| metric.as_usize())
+    metrics
+        .sum_by_name("bytes_fetched")
+        .map_or(0, |metric| metric.as_usize())
 }
 
 const TOTAL: &str = "select count(*) as c, sum(number) as s, count(text) as t, max(text) as m \
@@ -164,9 +170,8 @@ async fn tables_are_found_and_read() {
 async fn only_what_is_projected_is_fetched() {
     let cluster = Cluster::start();
     let table = cluster.table().await;
-    let scan = |projection: &[usize], limit| {
-        table.scan_columns(Some(projection), limit, 2).unwrap()
-    };
+    let scan =
+        |projection: &[usize], limit| table.scan_columns(Some(projection), limit, 2).unwrap();
     let [none, number, text] = [&[][..], &[0], &[1]].map(|projection| scan(projection, None));
     let (numbers, texts) = (number.bytes(), text.bytes());
     assert_eq!(numbers, 5 * 8000);
@@ -185,7 +190,11 @@ async fn only_what_is_projected_is_fetched() {
 #[tokio::test]
 async fn scans_are_sent_to_workers() {
     let cluster = Cluster::start();
-    let scan = cluster.table().await.scan_columns(Some(&[1, 0]), Some(7), 3).unwrap();
+    let scan = cluster
+        .table()
+        .await
+        .scan_columns(Some(&[1, 0]), Some(7), 3)
+        .unwrap();
     let codec = ColumnScanCodec::new(cluster.client.clone());
     let plan: Arc<dyn ExecutionPlan> = Arc::new(scan.clone());
     let bytes = physical_plan_to_bytes_with_extension_codec(plan, &codec).unwrap();
@@ -205,7 +214,9 @@ async fn workers_divide_a_scan() {
         let channels = RackweaveChannelResolver::new(exchange.clone(), ChannelOptions::default());
         let client = StorageClient::start(&cluster.rack, &exchange).unwrap();
         let build = move |query: datafusion_distributed::WorkerQueryContext| {
-            let builder = query.builder.with_distributed_channel_resolver(channels.clone());
+            let builder = query
+                .builder
+                .with_distributed_channel_resolver(channels.clone());
             let state = with_column_scans(builder, &client).build();
             async move { Ok(state) }
         };
@@ -228,11 +239,24 @@ async fn workers_divide_a_scan() {
     let context = SessionContext::from(state.build());
     let table = Arc::new(cluster.table().await);
     context.register_table("items", table).unwrap();
-    let plan = context.sql(TOTAL).await.unwrap().create_physical_plan().await.unwrap();
+    let plan = context
+        .sql(TOTAL)
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap();
     let text = datafusion_distributed::display_plan_ascii(plan.as_ref(), false);
-    assert!(text.contains("DistributedLeafExec: ColumnScanExec: table=items, chunks=5"), "{text}");
+    assert!(
+        text.contains("DistributedLeafExec: ColumnScanExec: table=items, chunks=5"),
+        "{text}"
+    );
     let total = query(&context, TOTAL).await;
-    assert_eq!(total.replace(' ', ""), TOTAL_ROWS.replace(' ', ""), "{text}");
+    assert_eq!(
+        total.replace(' ', ""),
+        TOTAL_ROWS.replace(' ', ""),
+        "{text}"
+    );
     serving.iter().for_each(JoinHandle::abort);
 }
 
@@ -275,7 +299,10 @@ async fn errors_name_the_storage_node() {
     exchange.close();
     drop(exchange);
     let error = fails(&context, TOTAL).await;
-    assert!(error.contains("the storage node storage1 can't be reached"), "{error}");
+    assert!(
+        error.contains("the storage node storage1 can't be reached"),
+        "{error}"
+    );
     let error = tables(&cluster.client, ["storage1"]).await.unwrap_err();
     assert!(matches!(&error, StorageError::Unreachable { node, .. } if node == "storage1"));
     drop(table);
@@ -303,19 +330,26 @@ async fn shares_must_fit() {
         let answers = [Arc::from("a"), Arc::from("b")].into_iter().zip(parts);
         let answers = answers.map(|(node, part)| (node, vec![part])).collect();
         let combined = combine(&client, answers);
-        let shown = combined.map_or_else(|error| error.to_string(), |tables| {
-            format!("{} rows", tables[0].rows())
-        });
+        let shown = combined.map_or_else(
+            |error| error.to_string(),
+            |tables| format!("{} rows", tables[0].rows()),
+        );
         assert!(shown.contains(expect), "{shown}");
     };
     check([part(&[0, 2], 3), part(&[1], 3)], "30 rows");
     // Both have chunk 1.
     check([part(&[0, 1], 3), part(&[1, 2], 3)], "30 rows");
     check([part(&[0], 3), part(&[2], 3)], "chunk 1 of the 3 chunks");
-    check([part(&[0], 3), part(&[1], 2)], "the numbers of chunks differ");
+    check(
+        [part(&[0], 3), part(&[1], 2)],
+        "the numbers of chunks differ",
+    );
     let mut other = part(&[0], 2);
     other.chunks[0].rows = 11;
-    check([part(&[0, 1], 2), other], "a and b have different tables 'items': the rows");
+    check(
+        [part(&[0, 1], 2), other],
+        "a and b have different tables 'items': the rows",
+    );
     let mut other = part(&[1], 2);
     other.schema = Arc::new(schema().project(&[0]).unwrap());
     check([part(&[0], 2), other], "the columns differ");

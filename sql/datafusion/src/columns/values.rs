@@ -71,9 +71,7 @@ mod tests {
         check(Arc::new(StringArray::from_iter(texts)));
         check(Arc::new(Int64Array::from(vec![Some(1), None, Some(-1)])));
         let decimals = Decimal128Array::from(vec![1, -20, 300]);
-        check(Arc::new(
-            decimals.with_precision_and_scale(15, 2).unwrap(),
-        ));
+        check(Arc::new(decimals.with_precision_and_scale(15, 2).unwrap()));
         check(Arc::new(StringViewArray::from_iter([None::<&str>; 0])));
     }
 

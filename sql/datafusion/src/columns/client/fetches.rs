@@ -44,7 +44,9 @@ impl Fetch {
     }
 
     fn succeed(self) {
-        let _ = self.reply.send(Ok(self.arrived.into_iter().flatten().collect()));
+        let _ = self
+            .reply
+            .send(Ok(self.arrived.into_iter().flatten().collect()));
     }
 }
 
@@ -100,7 +102,10 @@ impl Fetches {
         }
         if happened || self.asked.is_empty() {
             self.heard = Some(Instant::now());
-        } else if self.heard.is_some_and(|heard| heard.elapsed() > SILENCE_MAX) {
+        } else if self
+            .heard
+            .is_some_and(|heard| heard.elapsed() > SILENCE_MAX)
+        {
             return Err(format!("it sent nothing for {} s", SILENCE_MAX.as_secs()));
         }
         Ok(happened)
@@ -181,7 +186,8 @@ impl Fetches {
             fetch.is_second_attempt = true;
             let missing = fetch.arrived.iter().enumerate();
             let missing = missing.filter(|(_, arrived)| arrived.is_none());
-            self.waiting.extend(missing.map(|(place, _)| (number, place)));
+            self.waiting
+                .extend(missing.map(|(place, _)| (number, place)));
             self.open.insert(number, fetch);
         }
     }
