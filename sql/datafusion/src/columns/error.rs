@@ -48,8 +48,8 @@ pub enum StorageError {
         node: String,
         /// Its name in the catalogue.
         column: String,
-        /// The type in the table.
-        expected: DataType,
+        /// The type in the table, as columns carry it.
+        expected: ColumnType,
         /// The rows of the chunk.
         expected_rows: u64,
         /// The type of the column.

@@ -297,19 +297,22 @@ impl PartitionScan {
             let bytes = usize::try_from(shape.bytes()).unwrap_or(usize::MAX);
             self.metrics.bytes_fetched.add_bytes(bytes);
             self.metrics.columns_fetched.add(1);
-            let expected = field.data_type();
-            if Some(shape.data_type) != carried(expected) || shape.rows != chunk.rows {
+            let data_type = field.data_type();
+            let Some(expected) = carried(data_type) else {
+                return internal_err!("no column of a storage node is {data_type}");
+            };
+            if shape.data_type != expected || shape.rows != chunk.rows {
                 return Err(StorageError::Mismatch {
                     node: chunk.node.to_string(),
                     column: name,
-                    expected: expected.clone(),
+                    expected,
                     expected_rows: chunk.rows,
                     found: shape.data_type,
                     found_rows: shape.rows,
                 }
                 .into());
             }
-            let array = to_array(column, expected).map_err(|source| StorageError::Array {
+            let array = to_array(column, data_type).map_err(|source| StorageError::Array {
                 node: chunk.node.to_string(),
                 column: name,
                 source,

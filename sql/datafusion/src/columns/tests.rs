@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_distributed::{DistributedExt as _, SessionStateBuilderExt as _, Worker};
@@ -136,20 +137,20 @@ async fn fetched(scan: ColumnScanExec) -> usize {
         .await
         .unwrap();
     let metrics = scan.metrics().unwrap();
-    metrics
-        .sum_by_name("bytes_fetched")
-        .map_or(0, |metric| metric.as_usize())
+    let values = metrics.iter().map(|metric| metric.value());
+    let fetched = values.filter(|value| value.name() == "bytes_fetched");
+    fetched.map(MetricValue::as_usize).sum()
 }
 
 const TOTAL: &str = "select count(*) as c, sum(number) as s, count(text) as t, max(text) as m \
                      from items where number % 2 = 0";
 
-const TOTAL_ROWS: &str = "\
-+------+---------+------+----------------------+
-| c    | s       | t    | m                    |
-+------+---------+------+----------------------+
-| 2500 | 6247500 | 2142 | the text of row 998  |
-+------+---------+------+----------------------+";
+/// Without spaces and lines.
+const TOTAL_ROW: &str = "|2500|6247500|2142|thetextofrow998|";
+
+fn is_total(rows: &str) -> bool {
+    rows.replace(' ', "").contains(TOTAL_ROW)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_are_found_and_read() {
@@ -158,7 +159,7 @@ async fn tables_are_found_and_read() {
     assert_eq!((table.name(), table.rows()), ("items", 5000));
     let context = cluster.session().await;
     let total = query(&context, TOTAL).await;
-    assert_eq!(total.replace(' ', ""), TOTAL_ROWS.replace(' ', ""));
+    assert!(is_total(&total), "{total}");
     let all = query(&context, "select * from items order by number").await;
     let rows: Vec<_> = (0..CHUNKS).map(chunk).collect();
     assert_eq!(all, pretty_format_batches(&rows).unwrap().to_string());
@@ -248,15 +249,11 @@ async fn workers_divide_a_scan() {
         .unwrap();
     let text = datafusion_distributed::display_plan_ascii(plan.as_ref(), false);
     assert!(
-        text.contains("DistributedLeafExec: ColumnScanExec: table=items, chunks=5"),
+        text.contains("t1: ColumnScanExec: table=items, chunks=2, partitions=2"),
         "{text}"
     );
     let total = query(&context, TOTAL).await;
-    assert_eq!(
-        total.replace(' ', ""),
-        TOTAL_ROWS.replace(' ', ""),
-        "{text}"
-    );
+    assert!(is_total(&total), "{total}");
     serving.iter().for_each(JoinHandle::abort);
 }
 
@@ -279,7 +276,6 @@ async fn errors_name_the_storage_node() {
     let mut cluster = Cluster::start();
     let context = cluster.session().await;
     query(&context, TOTAL).await;
-    let table = cluster.table().await;
     let (exchange, serving_before) = cluster.storage.remove(1);
     serving_before.abort();
     assert!(serving_before.await.unwrap_err().is_cancelled());
@@ -291,7 +287,7 @@ async fn errors_name_the_storage_node() {
     let other = StorageServer::start(&cluster.rack, exchange.clone(), listen, other).unwrap();
     let serving_other = serving(other);
     let error = fails(&context, TOTAL).await;
-    let expect = "the storage node storage1 has 10 rows of Int64 as 'items/1/number', not 1000";
+    let expect = "the storage node storage1 has 10 rows of int64 as 'items/1/number', not 1000";
     assert!(error.contains(expect), "{error}");
     serving_other.abort();
     assert!(serving_other.await.unwrap_err().is_cancelled());
@@ -305,7 +301,6 @@ async fn errors_name_the_storage_node() {
     );
     let error = tables(&cluster.client, ["storage1"]).await.unwrap_err();
     assert!(matches!(&error, StorageError::Unreachable { node, .. } if node == "storage1"));
-    drop(table);
 }
 
 #[tokio::test]
