@@ -1,10 +1,12 @@
 //! Tables on storage nodes.
 
 use super::{
-    check, divided, long_run, run_json, signal, stderr, stdout, wait_until_gone, with_argument,
+    END_LIMIT, check, children, divided, long_run, run_json, signal, stderr, stdout,
+    wait_until_gone,
 };
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 #[test]
 fn all_queries_over_storage_nodes_equal_one_process() {
@@ -55,8 +57,20 @@ fn queries_fetch_the_columns_that_they_read() {
 
 #[test]
 fn the_death_of_a_storage_node_is_reported() {
-    let (run, processes) = long_run("rackweave", 2);
-    signal(with_argument(&processes, "storage1"), "KILL");
+    let (mut run, processes) = long_run("rackweave", 2);
+    // Between two queries it is started again before it is missed.
+    let begun = Instant::now();
+    while run.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < END_LIMIT, "no query met a dead process");
+        let is_storage1 = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split('\0').any(|argument| argument == "storage1")
+        };
+        if let Some(pid) = children(run.id()).into_iter().find(is_storage1) {
+            signal(pid, "KILL");
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+    }
     let output = run.wait_with_output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -19,6 +19,10 @@ const BUDGET_BYTES: u64 = 4 << 20;
 /// Time limit of a handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(2);
 
+/// Retransmissions of this node's NIC, half of the time that connections have otherwise: a node that
+/// only stood still is found again.
+const RETRIES: u8 = 5;
+
 /// A connection to a process that died is found broken by the first stream on it.
 const ATTEMPTS: usize = 2;
 
@@ -75,7 +79,10 @@ fn connect(shared: &Shared, node: &str) -> Result<MessageConnection, String> {
         other => other.to_string(),
     })?;
     let address = description::decode_address(&answer).map_err(|error| error.to_string())?;
-    let config = MessagingConfig::default();
+    let config = MessagingConfig {
+        retries: RETRIES,
+        ..MessagingConfig::default()
+    };
     let dialed = dial(&shared.rack, shared.node(), address, config, DIAL_LIMIT);
     dialed.map_err(|error| error.to_string())
 }
