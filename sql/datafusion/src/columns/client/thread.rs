@@ -29,7 +29,7 @@ struct Peer {
 enum Connection {
     None,
     Connecting,
-    Open(ColumnReader),
+    Open(Box<ColumnReader>),
 }
 
 /// Moves requests and answers until the client is dropped.
@@ -86,7 +86,8 @@ impl Peer {
         match connected {
             Ok(connection) => {
                 let config = ColumnClientConfig::default();
-                self.connection = Connection::Open(ColumnReader::new(*connection, config));
+                let reader = ColumnReader::new(*connection, config);
+                self.connection = Connection::Open(Box::new(reader));
             }
             Err(reason) => {
                 self.connection = Connection::None;
