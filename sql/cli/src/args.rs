@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::data::DataSet;
+use crate::error::CommandError;
 use crate::session::{SessionOptions, positive};
 use crate::transport::rackweave::SwitchOptions;
 use crate::transport::storage::ServeStorageOptions;
@@ -87,6 +89,20 @@ pub struct SessionArguments {
     pub workers: WorkerOptions,
     #[command(flatten)]
     pub options: SessionOptions,
+}
+
+impl SessionArguments {
+    /// The tables in files, which needn't be there if storage nodes have them.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub fn data_set(&self) -> Result<DataSet, CommandError> {
+        let opened = DataSet::open(&self.data);
+        if self.workers.storage.tables_from.is_empty() {
+            return opened;
+        }
+        Ok(opened.unwrap_or_else(|_| DataSet::empty(&self.data)))
+    }
 }
 
 /// `run`.

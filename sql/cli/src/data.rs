@@ -53,6 +53,15 @@ impl DataSet {
         })
     }
 
+    /// No tables: they are elsewhere.
+    pub fn empty(location: &str) -> Self {
+        Self {
+            directory: location.into(),
+            tables: Vec::new(),
+            manifest: None,
+        }
+    }
+
     /// The scale factor of TPC-H data; 1 for other data.
     pub fn scale_factor(&self) -> f64 {
         self.manifest

@@ -97,6 +97,17 @@ impl Connected {
         urls.map_or(0, |urls| urls.len())
     }
 
+    /// The names of the tables.
+    fn tables(&self) -> Vec<String> {
+        let schema = self.context.catalog("datafusion");
+        let schema = schema.and_then(|catalog| catalog.schema("public"));
+        let mut names = schema
+            .map(|schema| schema.table_names())
+            .unwrap_or_default();
+        names.sort();
+        names
+    }
+
     /// The storage nodes with the tables; none if the tables are files.
     fn storage_nodes(&self) -> &[String] {
         let cluster = self.cluster.as_ref();

@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 /// # Errors
 /// A query fails, or a result differs: the other queries run nevertheless.
 pub async fn run(arguments: &RunArguments) -> Result<(), CommandError> {
-    let data = DataSet::open(&arguments.session.data)?;
+    let data = arguments.session.data_set()?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
     let report = until_interrupted(run_all(arguments, &data, &queries)).await?;
     if arguments.format == Format::Json {

@@ -2,7 +2,6 @@
 
 use super::{Connected, until_interrupted};
 use crate::args::ShellArguments;
-use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::report::bytes;
 use crate::statements;
@@ -19,7 +18,7 @@ use tokio::runtime::Runtime;
 /// # Errors
 /// The workers cannot be reached; or a statement failed, and the input is not a terminal.
 pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandError> {
-    let data = DataSet::open(&arguments.session.data)?;
+    let data = arguments.session.data_set()?;
     let open = Connected::open(arguments.transport, &arguments.session, &data);
     let mut connected = runtime.block_on(until_interrupted(open))?;
     let mut editor = DefaultEditor::new()
@@ -31,11 +30,10 @@ pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandE
     }
     let interactive = std::io::stdin().is_terminal();
     if interactive {
-        let tables: Vec<&str> = data.tables.iter().map(|(name, _)| name.as_str()).collect();
         println!(
             "{} workers. Tables: {}",
             connected.workers(),
-            tables.join(", ")
+            connected.tables().join(", ")
         );
         println!("Statements end with `;`. Ctrl-C cancels, Ctrl-D ends.");
     }
