@@ -4,6 +4,8 @@ use super::progress;
 use crate::args::StorageArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
+use crate::report::bytes;
+use crate::transport::storage::Served;
 use crate::{processes, transport};
 use std::io::Write as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,9 +35,16 @@ pub async fn run(arguments: &StorageArguments) -> Result<(), CommandError> {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let (advancing, ending) = (bar.clone(), bar);
-    let ready = |line: &str| {
+    let ready = |served: Served| {
         ending.finish_and_clear();
-        println!("{line}");
+        println!(
+            "{} serves {} rows of {} tables in {} chunks, {}",
+            options.node,
+            served.rows,
+            served.tables,
+            served.chunks,
+            bytes(served.bytes)
+        );
         // The command that started this process waits for the line.
         let _ = std::io::stdout().flush();
     };

@@ -4,7 +4,6 @@ use super::rackweave::{join, start_exchange};
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
-use crate::report::bytes;
 use crate::session::positive;
 use crate::storage::{Share, load};
 use datafusion::prelude::SessionContext;
@@ -210,7 +209,7 @@ pub struct ServeStorageOptions {
 }
 
 /// Loads the tables, and serves them until `stop` is ready. `advanced` is called with the rows of
-/// each chunk, `ready` with a line about what is served.
+/// each chunk, `ready` once when they are served.
 ///
 /// # Errors
 /// The node can't join, or the tables can't be loaded.
@@ -218,7 +217,7 @@ pub async fn serve(
     options: &ServeStorageOptions,
     data: DataSet,
     advanced: impl Fn(u64) + Send + Sync + 'static,
-    ready: impl FnOnce(&str) + Send,
+    ready: impl FnOnce(Served) + Send,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), CommandError> {
     let rack = join(options.rack.clone(), Some(&options.node)).await?;
@@ -229,12 +228,12 @@ pub async fn serve(
         Ok::<_, CommandError>(tables)
     });
     let tables = loading.await.expect("loading does not panic")?;
-    let line = describe(&options.node, &tables);
+    let served = Served::of(&tables);
     // Others find the node from here on.
     let exchange = start_exchange(&rack, true)?;
     let server = StorageServer::start(&rack, exchange.clone(), options.listen, tables)
         .map_err(|error| CommandError::set_up(format!("cannot serve columns: {error}")))?;
-    ready(&line);
+    ready(served);
     tokio::select! {
         () = server.serve() => {}
         () = stop => {}
@@ -243,11 +242,28 @@ pub async fn serve(
     Ok(())
 }
 
-fn describe(node: &str, tables: &StorageTables) -> String {
-    let chunks = || tables.parts().iter().flat_map(|part| &part.chunks);
-    let rows: u64 = chunks().map(|chunk| chunk.rows).sum();
-    let size: u64 = chunks().flat_map(|chunk| &chunk.column_bytes).sum();
-    let size = bytes(usize::try_from(size).unwrap_or(usize::MAX));
-    let (parts, chunks) = (tables.parts().len(), chunks().count());
-    format!("{node} serves {rows} rows of {parts} tables in {chunks} chunks, {size}")
+/// What a storage node serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    /// Tables, of which it may have no rows.
+    pub tables: usize,
+    /// Chunks of all of them.
+    pub chunks: usize,
+    /// Their rows.
+    pub rows: u64,
+    /// The bytes of all columns.
+    pub bytes: usize,
+}
+
+impl Served {
+    fn of(tables: &StorageTables) -> Self {
+        let chunks = || tables.parts().iter().flat_map(|part| &part.chunks);
+        let bytes: u64 = chunks().flat_map(|chunk| &chunk.column_bytes).sum();
+        Self {
+            tables: tables.parts().len(),
+            chunks: chunks().count(),
+            rows: chunks().map(|chunk| chunk.rows).sum(),
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
 }

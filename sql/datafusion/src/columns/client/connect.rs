@@ -19,8 +19,8 @@ const BUDGET_BYTES: u64 = 4 << 20;
 /// Time limit of a handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Retransmissions of this node's NIC, half of the time that connections have otherwise: a node that
-/// only stood still is found again.
+/// Retransmissions of this node's NIC. They take less time than those of other connections: a node
+/// that only stood still is connected to again.
 const RETRIES: u8 = 5;
 
 /// A connection to a process that died is found broken by the first stream on it.
