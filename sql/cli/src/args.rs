@@ -1,7 +1,10 @@
 //! The command line.
 
+use crate::data::DataSet;
+use crate::error::CommandError;
 use crate::session::{Compression, SessionOptions, positive};
 use crate::transport::rackweave::SwitchOptions;
+use crate::transport::storage::ServeStorageOptions;
 use crate::transport::{ServeOptions, Transport, WorkerOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -44,6 +47,9 @@ pub enum Command {
     Exchange(ExchangeArguments),
     /// Serves tasks of other processes' queries until Ctrl-C. Prints its URL when it is ready.
     Worker(WorkerArguments),
+    /// Holds tables in memory as a storage node of a rack, and serves their columns until Ctrl-C.
+    /// Prints a line when it is ready.
+    Storage(StorageArguments),
     /// Runs the switch of a rack of this machine's own, for `run --local`.
     #[command(hide = true)]
     Switch(SwitchOptions),
@@ -87,6 +93,20 @@ pub struct SessionArguments {
     pub workers: WorkerOptions,
     #[command(flatten)]
     pub options: SessionOptions,
+}
+
+impl SessionArguments {
+    /// The tables in files, which needn't be there if storage nodes have them.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub fn data_set(&self) -> Result<DataSet, CommandError> {
+        let opened = DataSet::open(&self.data);
+        if self.workers.storage.tables_from.is_empty() {
+            return opened;
+        }
+        Ok(opened.unwrap_or_else(|_| DataSet::empty(&self.data)))
+    }
 }
 
 /// `run`.
@@ -236,6 +256,18 @@ pub struct WorkerArguments {
     pub serve: ServeOptions,
 }
 
+/// `storage`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rackweave-sql storage storage0 --rack rack.toml --data tpch-sf1 --share 1/2
+  rackweave-sql storage storage1 --rack rack.toml --data tpch-sf1 --share 2/2
+  rackweave-sql run --query all --rack rack.toml --tables-from all")]
+pub struct StorageArguments {
+    #[command(flatten)]
+    pub serve: ServeStorageOptions,
+}
+
 /// `shell`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -308,5 +340,16 @@ mod tests {
         );
         check("rackweave-sql exchange --batch-rows 0", false);
         check("rackweave-sql exchange --batch-rows 1024,", false);
+        check("rackweave-sql run --query 1 --local 2 --storage 2", true);
+        check("rackweave-sql run --query 1 --rack f --storage 2", false);
+        check(
+            "rackweave-sql run --query 1 --rack f --tables-from a,b",
+            true,
+        );
+        check("rackweave-sql run --query 1 --tables-from a,b", false);
+        let storage = "rackweave-sql storage s0 --rack f --share";
+        check(&format!("{storage} 2/2"), true);
+        check(&format!("{storage} 3/2"), false);
+        check(&format!("{storage} 0/2"), false);
     }
 }

@@ -53,11 +53,32 @@ impl DataSet {
         })
     }
 
+    /// No tables: they are elsewhere.
+    pub fn empty(location: &str) -> Self {
+        Self {
+            directory: location.into(),
+            tables: Vec::new(),
+            manifest: None,
+        }
+    }
+
     /// The scale factor of TPC-H data; 1 for other data.
     pub fn scale_factor(&self) -> f64 {
         self.manifest
             .as_ref()
             .map_or(1.0, |manifest| manifest.scale_factor)
+    }
+
+    /// The rows of data that `tpch gen` made; 0 for other data, of which they are not known.
+    pub fn rows(&self) -> u64 {
+        self.manifest.as_ref().map_or(0, Manifest::rows)
+    }
+
+    /// The bytes of all files of the tables.
+    pub fn bytes(&self) -> u64 {
+        let files = self.tables.iter().flat_map(|(_, path)| parquet_files(path));
+        let sizes = files.filter_map(|file| std::fs::metadata(file).ok());
+        sizes.map(|metadata| metadata.len()).sum()
     }
 
     /// Makes the tables known to a session.
@@ -94,20 +115,26 @@ fn local_path(location: &str) -> Result<PathBuf, CommandError> {
     })
 }
 
+/// The files of a table, in the order of their names.
+pub fn parquet_files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return vec![path.to_owned()];
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = paths.filter(|path| is_parquet(path)).collect();
+    files.sort();
+    files
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == "parquet")
+}
+
 /// The table at a path: a directory which has a Parquet file, or a Parquet file.
 fn table_name(path: &Path) -> Option<String> {
-    let is_parquet = |path: &Path| {
-        path.extension()
-            .is_some_and(|extension| extension == "parquet")
-    };
-    let has_parquet = |path: &Path| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .any(|path| is_parquet(&path))
-    };
     let is_table = if path.is_dir() {
-        has_parquet(path)
+        !parquet_files(path).is_empty()
     } else {
         is_parquet(path)
     };

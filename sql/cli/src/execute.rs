@@ -28,6 +28,9 @@ const BYTES_METRIC: &str = "bytes_transferred";
 /// in a connection over Flight.
 const WAITING_METRIC: &str = "max_mem_used";
 
+/// The metric in which scans of storage nodes count the bytes of the columns that they fetched.
+const FETCHED_METRIC: &str = "bytes_fetched";
+
 /// What an execution took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measurement {
@@ -40,6 +43,8 @@ pub struct Measurement {
     pub exchange_bytes: Option<usize>,
     /// The most bytes that had arrived at a node and waited to be taken.
     pub waiting_bytes_max: Option<usize>,
+    /// Bytes of columns that came from storage nodes. `None` if the query read none.
+    pub fetched_bytes: Option<usize>,
     /// Rows of the result.
     pub rows: usize,
 }
@@ -124,12 +129,13 @@ impl<'a> Clock<'a> {
         let batches = collect(Arc::clone(&plan), context).await?;
         let seconds = self.start.elapsed().as_secs_f64();
         let cpu_seconds = cpu_seconds(self.processes) - self.cpu;
-        let exchange = exchange(plan).await;
+        let transfers = Transfers::of(plan).await;
         let measurement = Measurement {
             seconds,
             cpu_seconds,
-            exchange_bytes: exchange.map(|(bytes, _)| bytes),
-            waiting_bytes_max: exchange.map(|(_, waiting)| waiting),
+            exchange_bytes: transfers.exchanged,
+            waiting_bytes_max: transfers.waiting_max,
+            fetched_bytes: transfers.fetched,
             rows: batches.iter().map(RecordBatch::num_rows).sum(),
         };
         Ok((measurement, batches))
@@ -145,26 +151,47 @@ pub async fn explain(context: &SessionContext, sql: &str) -> Result<String, Comm
     Ok(display_plan_ascii(plan.as_ref(), false))
 }
 
-/// The bytes that went from process to process, and the most that waited at a node.
-async fn exchange(plan: Arc<dyn ExecutionPlan>) -> Option<(usize, usize)> {
-    let rewritten = rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::PerTask);
-    let plan = tokio::time::timeout(METRICS_LIMIT, rewritten)
-        .await
-        .ok()?
-        .ok()?;
-    let mut found = None;
-    plan.apply(|node| {
-        for metric in node.metrics().iter().flat_map(MetricsSet::iter) {
-            let value = metric.value();
-            let (bytes, waiting) = found.unwrap_or((0, 0));
+/// Bytes that went from process to process, as the metrics of a plan count them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Transfers {
+    exchanged: Option<usize>,
+    /// The most that waited at a node.
+    waiting_max: Option<usize>,
+    fetched: Option<usize>,
+}
+
+impl Transfers {
+    async fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
+        let rewritten =
+            rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::PerTask);
+        let rewritten = tokio::time::timeout(METRICS_LIMIT, rewritten).await;
+        let mut transfers = Self::default();
+        if let Ok(Ok(plan)) = rewritten {
+            let applied = plan.apply(|node| {
+                transfers.add(node.metrics().as_ref());
+                Ok(TreeNodeRecursion::Continue)
+            });
+            applied.expect("nothing in it fails");
+        }
+        transfers
+    }
+
+    fn add(&mut self, metrics: Option<&MetricsSet>) {
+        let sum = |total: Option<usize>, bytes| Some(total.unwrap_or(0) + bytes);
+        for metric in metrics.into_iter().flat_map(MetricsSet::iter) {
+            let (value, bytes) = (metric.value(), metric.value().as_usize());
             match value.name() {
-                BYTES_METRIC => found = Some((bytes + value.as_usize(), waiting)),
-                WAITING_METRIC => found = Some((bytes, waiting.max(value.as_usize()))),
+                BYTES_METRIC => {
+                    self.exchanged = sum(self.exchanged, bytes);
+                    self.waiting_max = self.waiting_max.or(Some(0));
+                }
+                WAITING_METRIC => {
+                    self.exchanged = self.exchanged.or(Some(0));
+                    self.waiting_max = self.waiting_max.max(Some(bytes));
+                }
+                FETCHED_METRIC => self.fetched = sum(self.fetched, bytes),
                 _ => {}
             }
         }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .ok()?;
-    found
+    }
 }

@@ -14,6 +14,7 @@ mod query;
 mod report;
 mod session;
 mod statements;
+mod storage;
 mod table;
 mod tpch;
 mod traffic;
@@ -45,6 +46,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Worker(arguments) => {
             runtime(arguments.serve.threads)?.block_on(commands::worker::run(arguments))
         }
+        Command::Storage(arguments) => runtime(None)?.block_on(commands::storage::run(arguments)),
         Command::Switch(arguments) => transport::rackweave::run_switch(arguments),
         Command::Shell(arguments) => commands::shell::run(arguments, &runtime(None)?),
     }

@@ -13,8 +13,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// How long a worker may take until it prints its URL.
+/// How long a process may take until it prints its first line.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// The same for a process that loads tables first.
+const LOAD_LIMIT: Duration = Duration::from_mins(30);
 
 /// How long a worker may take to end after its pipe is closed; then it is killed.
 const END_LIMIT: Duration = Duration::from_secs(3);
@@ -25,6 +28,7 @@ pub struct LocalProcess {
     name: String,
     /// The arguments that start one in its place, if that is possible.
     again: Option<Vec<OsString>>,
+    loads: bool,
     child: Child,
     stdin: Option<ChildStdin>,
 }
@@ -57,12 +61,33 @@ impl LocalProcess {
         name: String,
         arguments: Vec<OsString>,
     ) -> Result<(Self, String), CommandError> {
+        Self::start_again_within(name, arguments, START_LIMIT).await
+    }
+
+    /// The same for a process that loads tables before it prints its first line.
+    ///
+    /// # Errors
+    /// As for [`Self::start_again`].
+    pub async fn start_loading(
+        name: String,
+        arguments: Vec<OsString>,
+    ) -> Result<(Self, String), CommandError> {
+        let (mut process, line) = Self::start_again_within(name, arguments, LOAD_LIMIT).await?;
+        process.loads = true;
+        Ok((process, line))
+    }
+
+    async fn start_again_within(
+        name: String,
+        arguments: Vec<OsString>,
+        limit: Duration,
+    ) -> Result<(Self, String), CommandError> {
         let start = move || {
             let program = std::env::current_exe()
                 .map_err(|error| CommandError::set_up(format!("cannot find itself: {error}")))?;
             let mut command = Command::new(program);
             command.args(arguments);
-            Self::start(name, command)
+            Self::start(name, command, limit)
         };
         tokio::task::spawn_blocking(start)
             .await
@@ -87,17 +112,26 @@ impl LocalProcess {
         let Some(ended) = self.ended() else {
             return Ok(None);
         };
-        let (process, _) = Self::start_again(self.name.clone(), arguments.clone()).await?;
+        let (name, start) = (self.name.clone(), arguments.clone());
+        let (process, _) = if self.loads {
+            Self::start_loading(name, start).await?
+        } else {
+            Self::start_again(name, start).await?
+        };
         *self = process.with_restart(arguments);
         Ok(Some(ended))
     }
 
     /// Starts a command which ends when its standard input closes, and waits for the first line
-    /// that it prints.
+    /// that it prints, for up to `limit`.
     ///
     /// # Errors
     /// The process does not start, or prints nothing in time.
-    pub fn start(name: String, mut command: Command) -> Result<(Self, String), CommandError> {
+    pub fn start(
+        name: String,
+        mut command: Command,
+        limit: Duration,
+    ) -> Result<(Self, String), CommandError> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -109,6 +143,7 @@ impl LocalProcess {
         let mut process = Self {
             name,
             again: None,
+            loads: false,
             child,
             stdin,
         };
@@ -121,7 +156,7 @@ impl LocalProcess {
             // A process that prints more must not stop at a full pipe.
             let _ = std::io::copy(&mut stdout, &mut std::io::sink());
         });
-        match receiver.recv_timeout(START_LIMIT) {
+        match receiver.recv_timeout(limit) {
             Ok(line) if !line.is_empty() => Ok((process, line)),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(20));
@@ -136,9 +171,14 @@ impl LocalProcess {
             Err(_) => Err(CommandError::set_up(format!(
                 "{} was not ready within {} s",
                 process.name,
-                START_LIMIT.as_secs()
+                limit.as_secs()
             ))),
         }
+    }
+
+    /// Whether it takes long to start, as it loads tables.
+    pub fn loads(&self) -> bool {
+        self.loads
     }
 
     /// The process's number.
@@ -215,7 +255,7 @@ fn parse_stat(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LocalProcess, cpu_seconds, parse_stat};
+    use super::{LocalProcess, START_LIMIT, cpu_seconds, parse_stat};
     use std::process::Command;
     use std::time::Instant;
 
@@ -243,7 +283,8 @@ mod tests {
     #[test]
     fn a_process_ends_when_it_is_dropped() {
         let (process, line) =
-            LocalProcess::start("cat".to_owned(), shell("echo ready; exec cat")).unwrap();
+            LocalProcess::start("cat".to_owned(), shell("echo ready; exec cat"), START_LIMIT)
+                .unwrap();
         assert_eq!(line, "ready\n");
         let proc = format!("/proc/{}", process.pid());
         assert!(std::fs::exists(&proc).unwrap());
@@ -253,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_start_says_why() {
-        let error = LocalProcess::start("sh".to_owned(), shell("exit 3")).unwrap_err();
+        let error = LocalProcess::start("sh".to_owned(), shell("exit 3"), START_LIMIT).unwrap_err();
         assert!(
             error.to_string().contains("sh did not start: sh"),
             "{error}"

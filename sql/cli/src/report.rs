@@ -19,6 +19,8 @@ pub struct Setting {
     pub scale_factor: Option<f64>,
     /// Worker processes; 0 for one process without workers.
     pub workers: usize,
+    /// Storage nodes with the tables; none if they are read from the files.
+    pub storage_nodes: Vec<String>,
     /// What plans depend on.
     pub options: SessionOptions,
 }
@@ -98,6 +100,7 @@ impl QueryReport {
             return line;
         }
         let exchange = self.runs.last().and_then(|run| run.exchange_bytes);
+        let fetched = self.runs.last().and_then(|run| run.fetched_bytes);
         let waiting = self
             .runs
             .iter()
@@ -105,10 +108,11 @@ impl QueryReport {
             .max();
         let _ = write!(
             line,
-            "{:>9.3} s {:>9.2} s {:>12} {:>12} {:>9}",
+            "{:>9.3} s {:>9.2} s {:>12} {:>12} {:>12} {:>9}",
             median(self.runs.iter().map(|run| run.seconds)),
             median(self.runs.iter().map(|run| run.cpu_seconds)),
             exchange.map_or_else(|| "-".to_owned(), bytes),
+            fetched.map_or_else(|| "-".to_owned(), bytes),
             waiting.map_or_else(|| "-".to_owned(), bytes),
             self.runs.last().map_or(0, |run| run.rows),
         );
@@ -130,7 +134,7 @@ impl QueryReport {
 
 /// The heads of the columns of [`QueryReport::text`].
 pub const RUN_HEADER: &str =
-    "query           seconds         CPU     exchange      waiting      rows";
+    "query           seconds         CPU     exchange      fetched      waiting      rows";
 
 /// The report of `compare`.
 #[derive(Debug, Serialize)]

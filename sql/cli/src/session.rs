@@ -11,6 +11,7 @@ use datafusion_distributed::{
     WorkerQueryContext, WorkerResolver,
 };
 use rackweave_datafusion::codec::Compression as WireCompression;
+use rackweave_datafusion::columns::{StorageClient, with_column_scans};
 use rackweave_datafusion::counters::TaskCounter;
 use serde::Serialize;
 use std::sync::Arc;
@@ -126,8 +127,13 @@ pub fn distributed(
     options: &SessionOptions,
     channels: &Arc<dyn ChannelResolver + Send + Sync>,
     workers: &Arc<dyn WorkerResolver>,
+    storage: Option<&StorageClient>,
 ) -> Result<SessionContext, CommandError> {
     let state = distributed_builder(options, channels, workers)?;
+    let state = match storage {
+        Some(client) => with_column_scans(state, client),
+        None => state,
+    };
     Ok(SessionContext::new_with_state(state.build()))
 }
 
@@ -163,14 +169,23 @@ pub fn distributed_builder(
     })
 }
 
-/// A worker, which connects to other workers through `channels`. `tasks` counts what it executes.
-pub fn worker(channels: Arc<dyn ChannelResolver + Send + Sync>, tasks: &TaskCounter) -> Worker {
+/// A worker, which connects to other workers through `channels`, and to storage nodes through
+/// `storage`. `tasks` counts what it executes.
+pub fn worker(
+    channels: Arc<dyn ChannelResolver + Send + Sync>,
+    storage: Option<StorageClient>,
+    tasks: &TaskCounter,
+) -> Worker {
     let tasks = tasks.clone();
     Worker::from_session_builder(move |query: WorkerQueryContext| {
         let builder = tasks
             .watch(query)
             .with_distributed_channel_resolver(Arc::clone(&channels))
             .with_distributed_user_codec(TrafficCodec);
+        let builder = match &storage {
+            Some(client) => with_column_scans(builder, client),
+            None => builder,
+        };
         std::future::ready(Ok(builder.build()))
     })
 }

@@ -66,11 +66,11 @@ pub enum CodecError {
 }
 
 impl CodecError {
-    fn missing(field: &'static str) -> Self {
+    pub(crate) fn missing(field: &'static str) -> Self {
         Self::Missing { field }
     }
 
-    fn invalid(field: &'static str, reason: &(impl std::fmt::Display + ?Sized)) -> Self {
+    pub(crate) fn invalid(field: &'static str, reason: &(impl std::fmt::Display + ?Sized)) -> Self {
         Self::Invalid {
             field,
             reason: reason.to_string(),

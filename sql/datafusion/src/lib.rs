@@ -10,6 +10,7 @@
 //! - [`counters`]: what nodes hold for queries.
 //! - [`worker`]: the workers' side, around `datafusion-distributed`'s own
 //!   [`Worker`](datafusion_distributed::Worker).
+//! - [`columns`]: tables whose columns storage nodes serve.
 //!
 //! A worker at one node, and a session at another one that plans for it:
 //!
@@ -53,6 +54,7 @@
 pub mod batches;
 pub mod channel;
 pub mod codec;
+pub mod columns;
 pub mod counters;
 pub mod worker;
 

@@ -3,6 +3,7 @@
 use super::rounds::Rounds;
 use super::{Connected, until_interrupted};
 use crate::args::{ExchangeArguments, Format};
+use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::{Measurement, execute_plan};
 use crate::report::{ExchangeCase, ExchangeReport};
@@ -87,7 +88,13 @@ async fn open(
         budget: arguments.budget,
         ..SessionOptions::default()
     };
-    let cluster = transport::connect(transport, &arguments.workers, options.compression).await?;
+    if arguments.workers.storage.is_used() {
+        return Err(CommandError::set_up("`exchange` reads no tables"));
+    }
+    let no_tables = DataSet::empty("");
+    let compression = options.compression;
+    let cluster =
+        transport::connect(transport, &arguments.workers, compression, &no_tables).await?;
     let cluster = cluster.ok_or_else(|| CommandError::set_up("there are no workers"))?;
     let workers = cluster.workers.get_urls()?;
     if workers.len() < 2 {
@@ -110,7 +117,7 @@ async fn move_batches(
     connected: &mut Connected,
     traffic: &Traffic,
 ) -> Result<Measurement, CommandError> {
-    connected.restart_ended().await?;
+    connected.restart_ended(false).await?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let query = Uuid::from_u128(now.unwrap_or_default().as_nanos());
     let plan = traffic.plan(query)?;

@@ -2,7 +2,6 @@
 
 use super::{Connected, until_interrupted};
 use crate::args::ExplainArguments;
-use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::explain;
 use crate::query;
@@ -12,7 +11,7 @@ use crate::query;
 /// # Errors
 /// A query is wrong, or the workers cannot be reached.
 pub async fn run(arguments: &ExplainArguments) -> Result<(), CommandError> {
-    let data = DataSet::open(&arguments.session.data)?;
+    let data = arguments.session.data_set()?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
     until_interrupted(async {
         let connected = Connected::open(arguments.transport, &arguments.session, &data).await?;

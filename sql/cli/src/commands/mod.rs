@@ -8,6 +8,7 @@ pub mod generate;
 mod rounds;
 pub mod run;
 pub mod shell;
+pub mod storage;
 pub mod worker;
 
 use crate::args::SessionArguments;
@@ -40,16 +41,24 @@ impl Connected {
         arguments: &SessionArguments,
         data: &DataSet,
     ) -> Result<Self, CommandError> {
-        let cluster =
-            transport::connect(transport, &arguments.workers, arguments.options.compression)
-                .await?;
+        let (workers, options) = (&arguments.workers, &arguments.options);
+        let cluster = transport::connect(transport, workers, options.compression, data).await?;
+        let storage = cluster
+            .as_ref()
+            .and_then(|cluster| cluster.storage.as_ref());
         let context = match &cluster {
-            Some(cluster) => {
-                session::distributed(&arguments.options, &cluster.channels, &cluster.workers)?
-            }
-            None => session::single(&arguments.options),
+            Some(cluster) => session::distributed(
+                options,
+                &cluster.channels,
+                &cluster.workers,
+                storage.map(|storage| &storage.client),
+            )?,
+            None => session::single(options),
         };
-        data.register(&context).await?;
+        match storage {
+            Some(storage) => storage.register(&context)?,
+            None => data.register(&context).await?,
+        }
         Ok(Self { context, cluster })
     }
 
@@ -76,16 +85,16 @@ impl Connected {
     }
 
     /// Starts processes in place of those that ended, where the transport allows it.
-    async fn restart_ended(&mut self) -> Result<(), CommandError> {
+    async fn restart_ended(&mut self, is_running: bool) -> Result<(), CommandError> {
         match &mut self.cluster {
-            Some(cluster) => cluster.restart_ended().await,
+            Some(cluster) => cluster.restart_ended(is_running).await,
             None => Ok(()),
         }
     }
 
     /// Executes a statement.
     async fn execute(&mut self, sql: &str) -> Result<Execution, CommandError> {
-        self.restart_ended().await?;
+        self.restart_ended(false).await?;
         let (context, processes) = (self.context.clone(), self.processes());
         self.supervise(execute(&context, sql, &processes)).await
     }
@@ -101,7 +110,7 @@ impl Connected {
             tokio::select! {
                 executed = &mut execution => break executed,
                 // A query may be waiting for a process that died, such as the switch.
-                _ = looks.tick() => self.restart_ended().await?,
+                _ = looks.tick() => self.restart_ended(true).await?,
             }
         };
         executed.map_err(|error| self.explain_failure(error))
@@ -113,6 +122,24 @@ impl Connected {
             .as_ref()
             .and_then(|cluster| cluster.workers.get_urls().ok());
         urls.map_or(0, |urls| urls.len())
+    }
+
+    /// The names of the tables.
+    fn tables(&self) -> Vec<String> {
+        let schema = self.context.catalog("datafusion");
+        let schema = schema.and_then(|catalog| catalog.schema("public"));
+        let mut names = schema
+            .map(|schema| schema.table_names())
+            .unwrap_or_default();
+        names.sort();
+        names
+    }
+
+    /// The storage nodes with the tables; none if the tables are files.
+    fn storage_nodes(&self) -> &[String] {
+        let cluster = self.cluster.as_ref();
+        let storage = cluster.and_then(|cluster| cluster.storage.as_ref());
+        storage.map_or(&[], |storage| &storage.nodes)
     }
 
     /// Adds the workers that ended to an error: they are its likely cause.
@@ -135,6 +162,7 @@ impl Connected {
             data: data.directory.display().to_string(),
             scale_factor: data.manifest.as_ref().map(|manifest| manifest.scale_factor),
             workers: self.workers(),
+            storage_nodes: self.storage_nodes().to_vec(),
             options: arguments.options,
         }
     }

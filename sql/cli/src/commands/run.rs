@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 /// # Errors
 /// A query fails, or a result differs: the other queries run nevertheless.
 pub async fn run(arguments: &RunArguments) -> Result<(), CommandError> {
-    let data = DataSet::open(&arguments.session.data)?;
+    let data = arguments.session.data_set()?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
     let open = Connected::open_cancellable(arguments.transport, &arguments.session, &data);
     let (mut connected, canceller) = open.await?;
@@ -62,6 +62,9 @@ async fn run_all(
     }
     let text = arguments.format == Format::Text;
     if text {
+        if let nodes @ [_, ..] = connected.storage_nodes() {
+            println!("tables on {}", nodes.join(", "));
+        }
         println!("{RUN_HEADER}");
     }
     let bar = progress(queries.len() as u64, QUERIES_TEMPLATE);

@@ -2,7 +2,6 @@
 
 use super::Connected;
 use crate::args::ShellArguments;
-use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::report::bytes;
 use crate::statements;
@@ -19,7 +18,7 @@ use tokio::runtime::Runtime;
 /// # Errors
 /// The workers cannot be reached; or a statement failed, and the input is not a terminal.
 pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandError> {
-    let data = DataSet::open(&arguments.session.data)?;
+    let data = arguments.session.data_set()?;
     let open = Connected::open_cancellable(arguments.transport, &arguments.session, &data);
     let (mut connected, canceller) = runtime.block_on(open)?;
     let mut editor = DefaultEditor::new()
@@ -31,11 +30,10 @@ pub fn run(arguments: &ShellArguments, runtime: &Runtime) -> Result<(), CommandE
     }
     let interactive = std::io::stdin().is_terminal();
     if interactive {
-        let tables: Vec<&str> = data.tables.iter().map(|(name, _)| name.as_str()).collect();
         println!(
             "{} workers. Tables: {}",
             connected.workers(),
-            tables.join(", ")
+            connected.tables().join(", ")
         );
         println!("Statements end with `;`. Ctrl-C cancels, Ctrl-D ends.");
     }
@@ -107,15 +105,16 @@ async fn print(connected: &mut Connected, statement: &str) -> Result<(), Command
         println!("{table}");
     }
     let measurement = execution.measurement;
-    let exchange = measurement.exchange_bytes.map(bytes).unwrap_or_default();
-    let exchange = if exchange.is_empty() {
-        exchange
-    } else {
-        format!(", exchanged {exchange}")
+    let transferred = |what: &str, count: Option<usize>| {
+        let text = count.map(|count| format!(", {what} {}", bytes(count)));
+        text.unwrap_or_default()
     };
     println!(
-        "{} rows in {:.3} s{exchange}",
-        measurement.rows, measurement.seconds
+        "{} rows in {:.3} s{}{}",
+        measurement.rows,
+        measurement.seconds,
+        transferred("exchanged", measurement.exchange_bytes),
+        transferred("fetched", measurement.fetched_bytes)
     );
     Ok(())
 }

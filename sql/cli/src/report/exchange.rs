@@ -101,6 +101,7 @@ mod tests {
             cpu_seconds,
             exchange_bytes: Some(5 << 20),
             waiting_bytes_max: None,
+            fetched_bytes: None,
             rows: 4,
         };
         let runs = vec![vec![run(1.0, 1.5)], vec![run(2.0, 2.0)]];

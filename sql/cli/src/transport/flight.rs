@@ -47,6 +47,7 @@ pub async fn connect(options: &WorkerOptions) -> Result<Cluster, CommandError> {
         processes,
         restarted: Vec::new(),
         counters: None,
+        storage: None,
         keep: None,
     })
 }
@@ -70,6 +71,7 @@ pub async fn serve(
     let url = Url::parse(&format!("http://{address}")).expect("an address is a host and a port");
     let worker = session::worker(
         Arc::new(DefaultChannelResolver::default()),
+        None,
         &TaskCounter::default(),
     );
     ready(&url);

@@ -7,9 +7,12 @@
 mod counters;
 pub mod flight;
 pub mod rackweave;
+pub mod storage;
 
 pub use counters::Counters;
 
+use self::storage::{Storage, StorageOptions};
+use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
 use crate::session::Compression;
@@ -70,6 +73,8 @@ pub struct WorkerOptions {
     /// Threads of each local worker [default: the number of CPUs].
     #[arg(long, value_name = "N", value_parser = crate::session::positive)]
     pub worker_threads: Option<usize>,
+    #[command(flatten)]
+    pub storage: StorageOptions,
 }
 
 /// How the packets of a local rack get from process to process.
@@ -105,23 +110,28 @@ pub struct Cluster {
     pub restarted: Vec<String>,
     /// Asks what the processes of a query hold, if the transport knows.
     pub counters: Option<Counters>,
+    /// Where the tables are, if they are not read from files.
+    pub storage: Option<Storage>,
     /// What else must live as long as the session. It is dropped before the processes end.
     pub keep: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        self.storage = None;
         self.keep = None;
     }
 }
 
 impl Cluster {
-    /// Starts processes in place of those that ended, where the transport allows it.
+    /// Starts processes in place of those that ended, where the transport allows it. While a query
+    /// is running, those that load tables are left: the query ends sooner than they start.
     ///
     /// # Errors
     /// A process does not start.
-    pub async fn restart_ended(&mut self) -> Result<(), CommandError> {
-        for process in &mut self.processes {
+    pub async fn restart_ended(&mut self, is_running: bool) -> Result<(), CommandError> {
+        let processes = self.processes.iter_mut();
+        for process in processes.filter(|process| !(is_running && process.loads())) {
             if let Some(ended) = process.restart().await? {
                 eprintln!("{ended}, and was started again");
                 self.restarted.push(ended);
@@ -150,10 +160,18 @@ pub async fn connect(
     transport: Transport,
     options: &WorkerOptions,
     compression: Compression,
+    data: &DataSet,
 ) -> Result<Option<Cluster>, CommandError> {
+    if transport != Transport::Rackweave && options.storage.is_used() {
+        return Err(CommandError::set_up(
+            "tables on storage nodes are read over Rackweave only: use --transport rackweave",
+        ));
+    }
     match transport {
         Transport::Flight => flight::connect(options).await.map(Some),
-        Transport::Rackweave => rackweave::connect(options, compression).await.map(Some),
+        Transport::Rackweave => rackweave::connect(options, compression, data)
+            .await
+            .map(Some),
         Transport::Single => Ok(None),
     }
 }

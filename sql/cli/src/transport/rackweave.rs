@@ -2,9 +2,11 @@
 //!
 //! Without `--rack`, this command starts a rack of its own: a process for the switch, which makes
 //! a folder with the rack's configuration and sockets and removes it at its end, and one for each
-//! worker. With `--rack`, it joins one that `rackweave up` runs.
+//! worker and each storage node. With `--rack`, it joins one that `rackweave up` runs.
 
+use super::storage::{Storage, StorageOptions};
 use super::{Cluster, Counters, LinkChoice, ServeOptions, WorkerOptions};
+use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
 use crate::session::{self, Compression};
@@ -16,6 +18,7 @@ use rackweave::hosted::{self, SwitchProcess};
 use rackweave_datafusion::channel::{
     ChannelOptions, RackweaveChannelResolver, RackweaveWorkerResolver, node_of, node_url,
 };
+use rackweave_datafusion::columns::StorageClient;
 use rackweave_datafusion::counters::TaskCounter;
 use rackweave_datafusion::worker::serve_counted;
 use std::ffi::OsString;
@@ -30,7 +33,7 @@ use url::Url;
 /// The node of the command itself in a rack of its own.
 const COORDINATOR: &str = "coordinator";
 
-/// Memory of a node for the buffers of its connections.
+/// Memory of a node for the buffers of its connections. Nothing of it is taken before it is used.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// Joins the rack, or starts one.
@@ -40,6 +43,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub async fn connect(
     options: &WorkerOptions,
     compression: Compression,
+    data: &DataSet,
 ) -> Result<Cluster, CommandError> {
     let (mut processes, mut nodes) = (Vec::new(), Vec::new());
     let rack = if let Some(file) = &options.rack {
@@ -50,8 +54,9 @@ pub async fn connect(
             .collect::<Result<_, _>>()?;
         join(file.clone(), None).await?
     } else {
-        let (switch, file) = start_switch(options).await?;
+        let (switch, file) = start_switch(options, data).await?;
         processes.push(switch);
+        processes.extend(options.storage.start(&file, data).await?);
         for index in 0..options.local {
             let node = worker_name(index);
             processes.push(start_worker(&node, &file, options, compression).await?);
@@ -67,6 +72,11 @@ pub async fn connect(
             .collect();
     }
     let exchange = start_exchange(&rack, false)?;
+    let storage = if options.storage.is_used() {
+        Some(Storage::connect(&options.storage, &rack, &exchange).await?)
+    } else {
+        None
+    };
     let channel_options = ChannelOptions {
         compression: compression.into(),
         ..ChannelOptions::default()
@@ -79,6 +89,7 @@ pub async fn connect(
         processes,
         restarted: Vec::new(),
         counters: Some(Counters::new(channels, workers.get_urls()?)),
+        storage,
         keep: Some(Box::new((exchange, rack))),
     })
 }
@@ -104,8 +115,10 @@ pub async fn serve(
         ..ChannelOptions::default()
     };
     let channels = RackweaveChannelResolver::new(exchange.clone(), channel_options);
+    let storage = StorageClient::start(&rack, &exchange)
+        .map_err(|error| CommandError::set_up(format!("cannot start threads: {error}")))?;
     let tasks = TaskCounter::default();
-    let worker = session::worker(Arc::new(channels), &tasks);
+    let worker = session::worker(Arc::new(channels), Some(storage), &tasks);
     ready(&node_url(node)?);
     tokio::select! {
         () = serve_counted(exchange.clone(), worker, tasks) => {}
@@ -120,7 +133,7 @@ fn worker_name(index: usize) -> String {
 }
 
 /// Joins a rack as a node, or as a guest. Waits until the rack runs.
-async fn join(file: PathBuf, node: Option<&str>) -> Result<Rack, CommandError> {
+pub(super) async fn join(file: PathBuf, node: Option<&str>) -> Result<Rack, CommandError> {
     let node = node.map(str::to_owned);
     let shown = file.display().to_string();
     let joined = tokio::task::spawn_blocking(move || match node {
@@ -132,7 +145,7 @@ async fn join(file: PathBuf, node: Option<&str>) -> Result<Rack, CommandError> {
         .map_err(|error| CommandError::set_up(format!("cannot join the rack of {shown}: {error}")))
 }
 
-fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> {
+pub(super) fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> {
     let node = rack
         .nodes_here()
         .next()
@@ -145,10 +158,24 @@ fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> 
         .map_err(|error| CommandError::set_up(format!("no exchange at {}: {error}", node.name())))
 }
 
-async fn start_switch(options: &WorkerOptions) -> Result<(LocalProcess, PathBuf), CommandError> {
-    let workers = options.local.to_string();
-    let link = options.link.name();
-    let arguments = ["switch", "--workers", &workers, "--link", link];
+async fn start_switch(
+    options: &WorkerOptions,
+    data: &DataSet,
+) -> Result<(LocalProcess, PathBuf), CommandError> {
+    let storage = &options.storage;
+    let (workers, nodes) = (options.local.to_string(), storage.storage.to_string());
+    let memory = (MEMORY_BYTES + storage.memory_bytes(data)).to_string();
+    let arguments = [
+        "switch",
+        "--workers",
+        &workers,
+        "--storage-nodes",
+        &nodes,
+        "--memory",
+        &memory,
+        "--link",
+        options.link.name(),
+    ];
     let arguments = arguments.map(OsString::from).into();
     let (process, line) = LocalProcess::start_again("the switch".to_owned(), arguments).await?;
     let file = PathBuf::from(line.trim_end());
@@ -188,6 +215,12 @@ pub struct SwitchOptions {
     /// Worker nodes of the rack.
     #[arg(long, value_name = "N", value_parser = session::positive, default_value_t = 1)]
     pub workers: usize,
+    /// Storage nodes of the rack.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub storage_nodes: usize,
+    /// Memory of each node: its tables, and the buffers of its connections.
+    #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
+    pub memory: u64,
     /// How packets get from process to process.
     #[arg(long, value_enum, default_value_t = LinkChoice::SharedMemory)]
     pub link: LinkChoice,
@@ -205,7 +238,7 @@ pub fn run_switch(arguments: &SwitchOptions) -> Result<(), CommandError> {
     let (file, made) = match &arguments.rack {
         Some(file) => (file.clone(), None),
         None => {
-            let folder = Folder::new(arguments.workers, arguments.link)?;
+            let folder = Folder::new(arguments)?;
             (folder.0.join(FILE), Some(folder))
         }
     };
@@ -256,13 +289,13 @@ const FILE: &str = "rack.toml";
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(workers: usize, link: LinkChoice) -> Result<Self, CommandError> {
+    fn new(arguments: &SwitchOptions) -> Result<Self, CommandError> {
         // Others may write to the folder for what is temporary, but not to this one.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_nanos();
         let name = format!("rackweave-sql-{}-{now:x}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
-        let config = config(workers, link, &folder.0)?;
+        let config = config(arguments, &folder.0)?;
         let made = std::fs::DirBuilder::new().mode(0o700).create(&folder.0);
         let written = made.and_then(|()| std::fs::write(folder.0.join(FILE), config.to_toml()));
         written.map_err(|error| {
@@ -279,8 +312,8 @@ impl Drop for Folder {
     }
 }
 
-/// A rack on this machine with a node for each worker, and one for the command.
-fn config(workers: usize, link: LinkChoice, folder: &Path) -> Result<RackConfig, CommandError> {
+/// A rack on this machine with a node for each worker and storage process, and one for the command.
+fn config(arguments: &SwitchOptions, folder: &Path) -> Result<RackConfig, CommandError> {
     let no_port = |error| CommandError::set_up(format!("no free port: {error}"));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let control = TcpListener::bind(any)
@@ -289,14 +322,14 @@ fn config(workers: usize, link: LinkChoice, folder: &Path) -> Result<RackConfig,
     let udp = UdpSocket::bind(any)
         .and_then(|socket| socket.local_addr())
         .map_err(no_port)?;
-    let names = (0..workers)
-        .map(worker_name)
-        .chain([COORDINATOR.to_owned()]);
+    let workers = (0..arguments.workers).map(worker_name);
+    let compute = workers.chain([COORDINATOR.to_owned()]);
+    let compute = compute.map(|name| NodeConfig::new(name, Role::Compute));
+    let storage = StorageOptions::names(arguments.storage_nodes);
+    let storage = storage.map(|name| NodeConfig::new(name, Role::Storage));
     let mut config = RackConfig {
-        node: names
-            .map(|name| NodeConfig::new(name, Role::Compute))
-            .collect(),
-        memory_limit: MEMORY_BYTES,
+        node: compute.chain(storage).collect(),
+        memory_limit: arguments.memory,
         ..RackConfig::default()
     };
     config.hosted = Some(HostedSection {
@@ -304,7 +337,7 @@ fn config(workers: usize, link: LinkChoice, folder: &Path) -> Result<RackConfig,
         udp,
         security: SecurityKind::Plain,
         directory: Some(folder.to_owned()),
-        link: link.into(),
+        link: arguments.link.into(),
         ..HostedSection::default()
     });
     Ok(config)

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-fn run_json(arguments: &str) -> Value {
+pub(crate) fn run_json(arguments: &str) -> Value {
     serde_json::from_str(&stdout(&check(
         &format!("run --format json {arguments}"),
         0,
@@ -198,9 +198,9 @@ fn the_shell_reads_statements_of_several_lines() {
 }
 
 /// A command that runs for long, and its processes.
-fn long_run(transport: &str) -> (std::process::Child, Vec<u32>) {
+pub(crate) fn long_run(transport: &str, storage: usize) -> (std::process::Child, Vec<u32>) {
     let arguments = format!(
-        "run --query 1 --repeat 1000000 --local 2 {}",
+        "run --query 1 --repeat 1000000 --local 2 --storage {storage} {}",
         divided(transport)
     );
     let command = command(&arguments)
@@ -209,7 +209,7 @@ fn long_run(transport: &str) -> (std::process::Child, Vec<u32>) {
         .spawn()
         .unwrap();
     let deadline = Instant::now() + END_LIMIT;
-    let processes = if transport == "flight" { 2 } else { 3 };
+    let processes = storage + if transport == "flight" { 2 } else { 3 };
     let mut workers = Vec::new();
     while workers.len() < processes {
         assert!(Instant::now() < deadline, "the workers did not start");
@@ -233,7 +233,7 @@ fn with_argument(processes: &[u32], argument: &str) -> u32 {
 #[test]
 fn interrupting_a_run_ends_its_workers() {
     for transport in TRANSPORTS {
-        let (run, workers) = long_run(transport);
+        let (run, workers) = long_run(transport, 0);
         signal(run.id(), "INT");
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{transport}");
@@ -246,7 +246,7 @@ fn interrupting_a_run_ends_its_workers() {
 #[test]
 fn killing_a_run_ends_its_workers() {
     for transport in TRANSPORTS {
-        let (mut run, workers) = long_run(transport);
+        let (mut run, workers) = long_run(transport, 0);
         signal(run.id(), "KILL");
         assert_eq!(run.wait().unwrap().code(), None);
         wait_until_gone(&workers);
@@ -256,7 +256,7 @@ fn killing_a_run_ends_its_workers() {
 #[test]
 fn the_death_of_a_worker_is_reported() {
     for transport in TRANSPORTS {
-        let (run, workers) = long_run(transport);
+        let (run, workers) = long_run(transport, 0);
         let worker = with_argument(&workers, "worker");
         let killed = Instant::now();
         signal(worker, "KILL");
@@ -273,7 +273,7 @@ fn the_death_of_a_worker_is_reported() {
 /// Processes of a rack are started again, so the next query is answered.
 #[test]
 fn the_shell_goes_on_after_the_death_of_processes() {
-    let arguments = format!("shell --local 2 {}", divided("rackweave"));
+    let arguments = format!("shell --local 2 --storage 1 {}", divided("rackweave"));
     let mut shell = command(&arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -292,7 +292,7 @@ fn the_shell_goes_on_after_the_death_of_processes() {
         answer.join("\n").contains("60175")
     };
     assert!(ask());
-    for argument in ["switch", "worker"] {
+    for argument in ["switch", "worker", "storage"] {
         signal(with_argument(&children(shell.id()), argument), "KILL");
         // A query that meets a connection to the process that died fails, and finds it broken.
         let killed = Instant::now();

@@ -3,6 +3,7 @@
 mod cancel;
 mod command;
 mod exchange;
+mod storage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
