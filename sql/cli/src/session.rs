@@ -153,6 +153,9 @@ pub fn distributed_builder(
             .with_distributed_planner()
             .with_distributed_worker_resolver(Arc::clone(workers))
             .with_distributed_channel_resolver(Arc::clone(channels))
+            // A plan has the position of the codec that encoded a node, so this is the first one
+            // of workers, too.
+            .with_distributed_user_codec(TrafficCodec)
             .with_distributed_file_scan_config_bytes_per_partition(options.bytes_per_partition)?
             .with_distributed_broadcast_joins(!options.no_broadcast)?
             .with_distributed_compression(options.compression.into())?

@@ -104,7 +104,6 @@ async fn open(
     }
     let builder = session::distributed_builder(&options, &cluster.channels, &cluster.workers)?;
     let state = builder
-        .with_distributed_user_codec(traffic::TrafficCodec)
         .with_distributed_route_tasks_handler(traffic::routes(workers))
         .build();
     Ok(Connected {
