@@ -17,7 +17,7 @@ use crate::transport::Transport;
 pub async fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     let data = DataSet::open(&arguments.session.data)?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
-    let report = until_interrupted(rounds(arguments, &data, &queries)).await?;
+    let report = until_interrupted(Box::pin(rounds(arguments, &data, &queries))).await?;
     match arguments.format {
         Format::Json => {
             println!(

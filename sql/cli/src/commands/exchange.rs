@@ -25,7 +25,7 @@ pub async fn run(arguments: &ExchangeArguments) -> Result<(), CommandError> {
             "`single` exchanges nothing. Use --transports rackweave,flight",
         ));
     }
-    let report = until_interrupted(rounds(arguments)).await?;
+    let report = until_interrupted(Box::pin(rounds(arguments))).await?;
     match arguments.format {
         Format::Json => {
             println!(

@@ -110,10 +110,10 @@ impl ExecutionPlan for CountExec {
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.readers))),
-            _ => internal_err!("CountExec has one input"),
-        }
+        let Some(input) = children.pop() else {
+            return internal_err!("CountExec has an input");
+        };
+        Ok(Arc::new(Self::new(input, self.readers)))
     }
 
     fn execute(

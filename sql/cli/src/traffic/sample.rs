@@ -63,10 +63,9 @@ impl Totals {
     pub fn of(batch: &RecordBatch) -> Self {
         let rows = batch.num_rows();
         let names = batch.column(4).as_string_view();
-        // The lower half of the first eight bytes of a view is its length.
-        let inline = |view: &u128| (*view as u32) <= 12;
-        let lengths = names.views().iter().filter(|view| !inline(view));
-        let names: u64 = lengths.map(|view| u64::from(*view as u32)).sum();
+        let lengths = names.views().iter().map(|&view| view_length(view));
+        // Shorter ones are in the view.
+        let names: u64 = lengths.filter(|&length| length > 12).sum();
         let offsets = batch.column(5).as_string::<i32>().value_offsets();
         let comments = offsets[rows] - offsets[0];
         let fixed = rows * (8 + 16 + 8 + 4 + 16 + 4);
@@ -94,6 +93,15 @@ impl Totals {
             sum: self.sum.wrapping_add(other.sum),
         }
     }
+}
+
+/// The lower 32 bits of a view are the length of its string.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the other bits are no length"
+)]
+fn view_length(view: u128) -> u64 {
+    u64::from(view as u32)
 }
 
 impl Sum for Totals {
@@ -165,7 +173,8 @@ fn batch(random: &mut Random, rows: usize) -> RecordBatch {
     let hundredths = numbers(11).into_iter();
     #[expect(clippy::cast_precision_loss, reason = "the numbers are below 11")]
     let discounts = hundredths.map(|hundredth| hundredth as f64 / 100.0);
-    let days = numbers(2526).into_iter().map(|day| 8000 + day as i32);
+    let days = numbers(2526).into_iter();
+    let days = days.map(|day| 8000 + i32::try_from(day).unwrap_or(0));
     let names = numbers(150_000).into_iter();
     let names = names.map(|number| format!("Customer#{number:09}"));
     let (discounts, days) = (discounts.collect::<Vec<_>>(), days.collect::<Vec<_>>());
