@@ -119,6 +119,8 @@ async fn answer(serving: Serving, incoming: Incoming) {
             let Some((sender, executed)) = execute(worker, request, sender).await else {
                 return;
             };
+            // Each alone is sooner, where nothing is gained by waiting for the others.
+            let source = source.filter(|_| serving.exchange.options().broadcasts);
             return match (executed, source) {
                 (Ok(batches), Some(source)) => {
                     let Serving {

@@ -210,6 +210,11 @@ impl Exchange {
         &self.0.shared.node
     }
 
+    /// Its settings.
+    pub fn options(&self) -> &ExchangeOptions {
+        &self.0.shared.options
+    }
+
     /// Opens a stream to a node with a request, and returns its two directions: messages to the
     /// node, and messages from there, which count against `budget`. If there is no such node or it
     /// can't be reached, both end with `StreamError::Gone`.

@@ -213,7 +213,9 @@ impl Pump<'_> {
                 .into_iter()
                 .filter_map(|leaving| leaving.advance(self.shared));
             self.leaving = left.collect();
-            self.shared.node.drive();
+            if !self.shared.node.drive() {
+                self.shared.node.sleep(LISTEN_SOON.into());
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `compare`.
 
 use super::rounds::Rounds;
-use super::{Connected, until_interrupted};
-use crate::args::{CompareArguments, Format};
+use super::{Connected, print_report, until_interrupted};
+use crate::args::CompareArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::explain;
@@ -18,15 +18,7 @@ pub async fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     let data = DataSet::open(&arguments.session.data)?;
     let queries = query::parse(&arguments.query.query, data.scale_factor())?;
     let report = until_interrupted(Box::pin(rounds(arguments, &data, &queries))).await?;
-    match arguments.format {
-        Format::Json => {
-            println!(
-                "{}",
-                serde_json::to_string_pretty(&report).expect("a report is plain data")
-            );
-        }
-        Format::Text => print!("{}", report.text()),
-    }
+    print_report(arguments.format, &report, || report.text());
     let different: Vec<&str> = report
         .queries
         .iter()

@@ -1,8 +1,8 @@
 //! `exchange`.
 
 use super::rounds::Rounds;
-use super::{Connected, until_interrupted};
-use crate::args::{ExchangeArguments, Format};
+use super::{Connected, print_report, until_interrupted};
+use crate::args::ExchangeArguments;
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::{Measurement, execute_plan};
@@ -26,15 +26,7 @@ pub async fn run(arguments: &ExchangeArguments) -> Result<(), CommandError> {
         ));
     }
     let report = until_interrupted(Box::pin(rounds(arguments))).await?;
-    match arguments.format {
-        Format::Json => {
-            println!(
-                "{}",
-                serde_json::to_string_pretty(&report).expect("a report is plain data")
-            );
-        }
-        Format::Text => print!("{}", report.text()),
-    }
+    print_report(arguments.format, &report, || report.text());
     Ok(())
 }
 

@@ -11,11 +11,11 @@ pub mod shell;
 pub mod storage;
 pub mod worker;
 
-use crate::args::SessionArguments;
+use crate::args::{Format, SessionArguments};
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::execute::{Execution, execute};
-use crate::processes::LocalProcess;
+use crate::processes::{self, LocalProcess};
 use crate::report::Setting;
 use crate::session;
 use crate::transport::{self, Cluster, Transport};
@@ -25,6 +25,7 @@ use datafusion_distributed::WorkerResolver as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often a running query has processes that died started again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -178,6 +179,38 @@ async fn until_interrupted<T>(
     tokio::select! {
         result = command => result,
         _ = tokio::signal::ctrl_c() => Err(CommandError::Interrupted),
+    }
+}
+
+/// Ready when a process that serves has to end: by Ctrl-C or SIGTERM. If it was started by a
+/// command, it also ends when its standard input closes.
+///
+/// # Errors
+/// The system does not report SIGTERM.
+fn stopped(
+    until_stdin_closes: bool,
+) -> Result<impl Future<Output = ()> + Send + 'static, CommandError> {
+    if until_stdin_closes {
+        processes::end_when_stdin_closes();
+    }
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|error| CommandError::set_up(format!("cannot wait for SIGTERM: {error}")))?;
+    Ok(async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => (),
+            _ = terminate.recv() => (),
+        }
+    })
+}
+
+/// Prints a report in a format.
+fn print_report(format: Format, report: &impl serde::Serialize, text: impl FnOnce() -> String) {
+    match format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(report);
+            println!("{}", json.expect("a report is plain data"));
+        }
+        Format::Text => print!("{}", text()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `run`.
 
-use super::{Connected, QUERIES_TEMPLATE, progress};
+use super::{Connected, QUERIES_TEMPLATE, print_report, progress};
 use crate::args::{Format, RunArguments};
 use crate::data::DataSet;
 use crate::error::CommandError;
@@ -24,14 +24,9 @@ pub async fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let report = canceller
         .run(run_all(arguments, &data, &queries, &mut connected))
         .await?;
-    if arguments.format == Format::Json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&report).expect("a report is plain data")
-        );
-    } else {
-        println!("{:<12}{:>9.3} s", "total", report.total_seconds);
-    }
+    print_report(arguments.format, &report, || {
+        format!("{:<12}{:>9.3} s\n", "total", report.total_seconds)
+    });
     let unsuccessful: Vec<&str> = report
         .queries
         .iter()

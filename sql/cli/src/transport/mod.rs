@@ -70,6 +70,9 @@ pub struct WorkerOptions {
     /// Rackweave: how packets get from process to process, with --local.
     #[arg(long, value_enum, default_value_t = LinkChoice::SharedMemory)]
     pub link: LinkChoice,
+    /// Rackweave: how batches get to several workers that need the same, with --local.
+    #[arg(long, value_enum, default_value_t = Broadcasts::Each)]
+    pub broadcasts: Broadcasts,
     /// Threads of each local worker [default: the number of CPUs].
     #[arg(long, value_name = "N", value_parser = crate::session::positive)]
     pub worker_threads: Option<usize>,
@@ -93,6 +96,26 @@ impl LinkChoice {
         match self {
             Self::SharedMemory => "shared-memory",
             Self::Udp => "udp",
+        }
+    }
+}
+
+/// How the batches of a broadcast join get to the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Broadcasts {
+    /// Once, by a flow that the switch replicates.
+    Flow,
+    /// To each of them.
+    Each,
+}
+
+impl Broadcasts {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Each => "each",
         }
     }
 }
@@ -187,6 +210,9 @@ pub struct ServeOptions {
     /// Rackweave: compression of the batches that other workers send to this one.
     #[arg(long, value_enum, default_value_t = Compression::None)]
     pub compression: Compression,
+    /// Rackweave: how batches get to several workers that need the same.
+    #[arg(long, value_enum, default_value_t = Broadcasts::Each)]
+    pub broadcasts: Broadcasts,
     /// How batches get from process to process.
     #[arg(long, value_enum, default_value_t = Transport::Rackweave)]
     pub transport: Transport,

@@ -5,7 +5,7 @@
 //! worker and each storage node. With `--rack`, it joins one that `rackweave up` runs.
 
 use super::storage::{Storage, StorageOptions};
-use super::{Cluster, Counters, LinkChoice, ServeOptions, WorkerOptions};
+use super::{Broadcasts, Cluster, Counters, LinkChoice, ServeOptions, WorkerOptions};
 use crate::data::DataSet;
 use crate::error::CommandError;
 use crate::processes::LocalProcess;
@@ -71,7 +71,11 @@ pub async fn connect(
             .map(|id| config.node[usize::from(id.0)].name.clone())
             .collect();
     }
-    let exchange = start_exchange(&rack, false)?;
+    let exchange_options = ExchangeOptions {
+        accepts: false,
+        ..ExchangeOptions::default()
+    };
+    let exchange = start_exchange(&rack, exchange_options)?;
     let storage = if options.storage.is_used() {
         Some(Storage::connect(&options.storage, &rack, &exchange).await?)
     } else {
@@ -109,7 +113,11 @@ pub async fn serve(
         ));
     };
     let rack = join(file.clone(), Some(node)).await?;
-    let exchange = start_exchange(&rack, true)?;
+    let exchange_options = ExchangeOptions {
+        broadcasts: options.broadcasts == Broadcasts::Flow,
+        ..ExchangeOptions::default()
+    };
+    let exchange = start_exchange(&rack, exchange_options)?;
     let channel_options = ChannelOptions {
         compression: options.compression.into(),
         ..ChannelOptions::default()
@@ -145,15 +153,14 @@ pub(super) async fn join(file: PathBuf, node: Option<&str>) -> Result<Rack, Comm
         .map_err(|error| CommandError::set_up(format!("cannot join the rack of {shown}: {error}")))
 }
 
-pub(super) fn start_exchange(rack: &Rack, accepts: bool) -> Result<Exchange, CommandError> {
+pub(super) fn start_exchange(
+    rack: &Rack,
+    options: ExchangeOptions,
+) -> Result<Exchange, CommandError> {
     let node = rack
         .nodes_here()
         .next()
         .expect("this process has joined as a node");
-    let options = ExchangeOptions {
-        accepts,
-        ..ExchangeOptions::default()
-    };
     Exchange::start(rack, &node, options)
         .map_err(|error| CommandError::set_up(format!("no exchange at {}: {error}", node.name())))
 }
@@ -201,6 +208,7 @@ async fn start_worker(
     .into();
     arguments.push(file.into());
     arguments.extend(["--compression", compression.name()].map(OsString::from));
+    arguments.extend(["--broadcasts", options.broadcasts.name()].map(OsString::from));
     if let Some(threads) = options.worker_threads {
         arguments.extend(["--threads".into(), threads.to_string().into()]);
     }

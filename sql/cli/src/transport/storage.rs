@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::try_join_all;
 use rackweave::Rack;
 use rackweave::config::Role;
-use rackweave::exchange::Exchange;
+use rackweave::exchange::{Exchange, ExchangeOptions};
 use rackweave_datafusion::columns::{
     StorageClient, StorageError, StorageServer, StorageTable, StorageTables, TablePart, combine,
     tables,
@@ -230,7 +230,7 @@ pub async fn serve(
     let tables = loading.await.expect("loading does not panic")?;
     let served = Served::of(&tables);
     // Others find the node from here on.
-    let exchange = start_exchange(&rack, true)?;
+    let exchange = start_exchange(&rack, ExchangeOptions::default())?;
     let server = StorageServer::start(&rack, exchange.clone(), options.listen, tables)
         .map_err(|error| CommandError::set_up(format!("cannot serve columns: {error}")))?;
     ready(served);

@@ -58,7 +58,11 @@ fn data() -> String {
 /// The options with which small data are divided among the workers.
 fn divided(transport: &str) -> String {
     let data = data();
-    format!("--data {data} --transport {transport} --bytes-per-partition 1 --partitions 2")
+    // With broadcasts, which have more ways to fail. Flight has none, and no use for the option.
+    format!(
+        "--data {data} --transport {transport} --bytes-per-partition 1 --partitions 2 \
+         --broadcasts flow"
+    )
 }
 
 /// Sends a signal to a process.

@@ -45,7 +45,7 @@ struct Shared {
     is_asleep: AtomicBool,
 }
 
-/// What the thread is told.
+/// What the thread gets.
 enum Message {
     Fetch(Arc<str>, Fetch),
     Connected(Arc<str>, Result<Box<MessageConnection>, String>),

@@ -277,14 +277,16 @@ pub fn a_broadcast_is_sent_once(rack: &Rack) {
             }
         }
         sender.finish();
-        let (mut alone, from) = left.pop().expect("it does not read");
-        assert!(left.is_empty() && from > 0);
-        scope.spawn(move || {
-            for number in from..10 {
-                assert_eq!(alone.send_wait(vec![number; 50_000]), Ok(()));
-            }
-            alone.finish();
-        });
+        // On a busy machine, one that reads may look as if it did not.
+        assert!(!left.is_empty(), "one does not read");
+        for (mut alone, from) in left {
+            scope.spawn(move || {
+                for number in from..10 {
+                    assert_eq!(alone.send_wait(vec![number; 50_000]), Ok(()));
+                }
+                alone.finish();
+            });
+        }
         for number in 0..10 {
             assert_eq!(idle.next_wait(), Some(Ok(vec![number; 50_000])));
         }

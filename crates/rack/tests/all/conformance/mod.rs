@@ -125,6 +125,10 @@ fn embedded_exchange() -> Rack {
     embedded()
 }
 
+fn embedded_exchange_over_worse_links() -> Rack {
+    embedded_over_worse_links()
+}
+
 fn with_driver_exchange() -> Rack {
     with_driver()
 }
@@ -207,4 +211,6 @@ conforms!(@ hosted_exchange: exchange: each_stream_has_its_messages_in_order,
     streams_do_not_wait_for_each_other, an_end_is_seen_by_the_peer,
         a_broadcast_is_sent_once, a_broadcast_goes_on_without_those_that_leave,
     a_node_that_accepts_none_says_so;);
+conforms!(@ embedded_exchange_over_worse_links: exchange: each_stream_has_its_messages_in_order,
+    a_broadcast_is_sent_once;);
 conforms!(@ simulated_exchange: exchange: there_is_none_in_virtual_time;);

@@ -177,7 +177,7 @@ mod tests {
         let with = |at: usize, byte: u8| {
             let mut bytes = good.clone();
             bytes[at] = byte;
-            BroadcastHeader::parse(&bytes)
+            BroadcastHeader::parse(&bytes).map(|(header, _)| header)
         };
         for code in [0, 1, 2, 4, 7, 8, 9, 10, 255] {
             assert_eq!(with(4, code), None, "kind {code}");
