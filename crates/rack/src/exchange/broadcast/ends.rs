@@ -2,12 +2,10 @@
 
 use super::super::link::Link;
 use super::super::{Shared, held};
-use super::{Outgoing, Then};
+use super::{Consequence, Outgoing, Then};
 use rackweave_endpoint::exchange::{Assembler, Misbehaviour};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_wire::fabric::exchange::StreamNumber;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Items that are taken, or made, with one look at the ring.
 const ITEMS_PER_LOOK: u32 = 32;
@@ -20,7 +18,7 @@ pub(in super::super) struct Outlet {
     /// What is being written.
     leaving: Option<Outgoing>,
     /// What is to be done when the switch has delivered the items before a head.
-    awaited: VecDeque<(u32, Vec<(Then, Arc<Link>, StreamNumber)>)>,
+    awaited: VecDeque<(u32, Vec<Consequence>)>,
     /// Whether the ring was full at the last look.
     pub is_full: bool,
 }

@@ -47,7 +47,7 @@ struct State {
 /// A broadcast, and what is to be done when all up to it have been delivered.
 struct Outgoing {
     broadcast: Option<Broadcast>,
-    then: Vec<(Then, Arc<Link>, StreamNumber)>,
+    then: Vec<Consequence>,
 }
 
 /// What becomes of a stream.
@@ -58,6 +58,9 @@ enum Then {
     /// The stream continues alone.
     Resumed,
 }
+
+/// What becomes of a stream, by its connection and number.
+type Consequence = (Then, Arc<Link>, StreamNumber);
 
 impl Broadcasts {
     fn runs(&self, generation: u64) -> bool {
@@ -287,7 +290,7 @@ impl BroadcastSender {
         self.queue(kind, payload, then);
     }
 
-    fn queue(&self, kind: FrameKind, payload: Vec<u8>, then: Vec<(Then, Arc<Link>, StreamNumber)>) {
+    fn queue(&self, kind: FrameKind, payload: Vec<u8>, then: Vec<Consequence>) {
         let members = self.members.iter().map(|&(consumer, ref handle)| Member {
             consumer,
             stream: handle.stream,

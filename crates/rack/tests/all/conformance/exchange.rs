@@ -201,8 +201,15 @@ fn join_all(clients: &[Exchange], server: &Exchange) {
     }
 }
 
-/// Two broadcasts at a time to three nodes, each message sent once; one node cancels, one does not
-/// read and is left behind.
+fn assert_idle(clients: &[Exchange], server: &Exchange, budget: &Budget) {
+    let all = || clients.iter().chain([server]);
+    let left = || all().map(|it| it.counters().streams).sum::<u64>() + budget.used();
+    let waits = (0..1000).take_while(|_| left() > 0);
+    waits.for_each(|_| std::thread::sleep(Duration::from_millis(2)));
+    assert_eq!(left(), 0, "nothing is kept of them");
+}
+
+/// Two broadcasts at a time to three nodes, each message sent once; one node cancels.
 pub fn a_broadcast_is_sent_once(rack: &Rack) {
     const MESSAGES: usize = 60;
     let server = start(rack, "storage0");
@@ -253,7 +260,15 @@ pub fn a_broadcast_is_sent_once(rack: &Rack) {
     );
     let received = clients[0].counters().messages_received - before.1.messages_received;
     assert_eq!(received, 2 * MESSAGES as u64);
+    assert_idle(&clients, &server, &budget);
+}
 
+/// One of three nodes does not read, and is sent the rest alone.
+pub fn a_stream_that_is_not_read_is_left_behind(rack: &Rack) {
+    let server = start(rack, "storage0");
+    let clients = NODES.map(|name| start(rack, name));
+    join_all(&clients, &server);
+    let budget = Budget::new(1 << 20);
     let (mut receivers, mut senders) = streams_of_all(&clients, &server, &budget);
     let mut sender = server.broadcast(&mut senders).expect("all have joined");
     let mut idle = receivers.pop().expect("there are three");
@@ -293,11 +308,7 @@ pub fn a_broadcast_is_sent_once(rack: &Rack) {
         assert_eq!(idle.next_wait(), None);
     });
     drop(idle);
-    let all = || clients.iter().chain([&server]);
-    let left = || all().map(|it| it.counters().streams).sum::<u64>() + budget.used();
-    let waits = (0..1000).take_while(|_| left() > 0);
-    waits.for_each(|_| std::thread::sleep(Duration::from_millis(2)));
-    assert_eq!(left(), 0, "nothing is kept of them");
+    assert_idle(&clients, &server, &budget);
 }
 
 /// A node whose exchange is closed leaves the broadcasts; the others get them all.

@@ -203,14 +203,16 @@ conforms!(@ hosted_with_page_sizes: pages: each_store_has_pages_of_its_size;);
 
 conforms!(@ embedded_exchange: exchange: each_stream_has_its_messages_in_order,
     streams_do_not_wait_for_each_other, an_end_is_seen_by_the_peer,
-        a_broadcast_is_sent_once, a_broadcast_goes_on_without_those_that_leave,
+    a_broadcast_is_sent_once, a_stream_that_is_not_read_is_left_behind,
+    a_broadcast_goes_on_without_those_that_leave,
     a_node_that_accepts_none_says_so;);
 conforms!(@ with_driver_exchange: exchange: each_stream_has_its_messages_in_order,
     streams_do_not_wait_for_each_other;);
 conforms!(@ hosted_exchange: exchange: each_stream_has_its_messages_in_order,
     streams_do_not_wait_for_each_other, an_end_is_seen_by_the_peer,
-        a_broadcast_is_sent_once, a_broadcast_goes_on_without_those_that_leave,
+    a_broadcast_is_sent_once, a_stream_that_is_not_read_is_left_behind,
+    a_broadcast_goes_on_without_those_that_leave,
     a_node_that_accepts_none_says_so;);
 conforms!(@ embedded_exchange_over_worse_links: exchange: each_stream_has_its_messages_in_order,
-    a_broadcast_is_sent_once;);
+    streams_do_not_wait_for_each_other, a_broadcast_is_sent_once;);
 conforms!(@ simulated_exchange: exchange: there_is_none_in_virtual_time;);

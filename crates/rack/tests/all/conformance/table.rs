@@ -2,10 +2,11 @@
 //! "yes" where every test of the row is run, and "–" where none is.
 
 use super::{
-    by_bytes, embedded, embedded_exchange, embedded_over_worse_links, embedded_with_page_sizes,
-    hosted, hosted_exchange, hosted_over_worse_links, hosted_with_page_sizes, simulated,
-    simulated_exchange, simulated_over_bad_links, simulated_over_worse_links,
-    simulated_with_page_sizes, with_driver, with_driver_exchange,
+    by_bytes, embedded, embedded_exchange, embedded_exchange_over_worse_links,
+    embedded_over_worse_links, embedded_with_page_sizes, hosted, hosted_exchange,
+    hosted_over_worse_links, hosted_with_page_sizes, simulated, simulated_exchange,
+    simulated_over_bad_links, simulated_over_worse_links, simulated_with_page_sizes, with_driver,
+    with_driver_exchange,
 };
 use std::path::Path;
 
@@ -34,7 +35,11 @@ const PAGE_SIZES: Columns = [
 
 /// Those with exchange streams, which need real time.
 const EXCHANGE: Columns = [
-    &[embedded_exchange::TESTS, with_driver_exchange::TESTS],
+    &[
+        embedded_exchange::TESTS,
+        with_driver_exchange::TESTS,
+        embedded_exchange_over_worse_links::TESTS,
+    ],
     &[simulated_exchange::TESTS],
     &[hosted_exchange::TESTS],
 ];
