@@ -260,6 +260,17 @@ pub fn a_broadcast_is_sent_once(rack: &Rack) {
     );
     let received = clients[0].counters().messages_received - before.1.messages_received;
     assert_eq!(received, 2 * MESSAGES as u64);
+
+    // Of two streams of a node, one takes part.
+    let (first, mut senders) = streams_of_all(&clients, &server, &budget);
+    let (second, more) = streams_of_all(&clients, &server, &budget);
+    senders.extend(more);
+    let sender = server.broadcast(&mut senders).expect("all have joined");
+    assert_eq!(
+        (sender.members(), senders.len()),
+        (NODES.len(), NODES.len())
+    );
+    drop((sender, senders, first, second));
     assert_idle(&clients, &server, &budget);
 }
 
