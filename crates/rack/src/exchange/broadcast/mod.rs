@@ -87,8 +87,9 @@ pub struct BroadcastSender {
 impl Exchange {
     /// Broadcasts to streams of several nodes: takes those out of `streams` that can be sent to
     /// together, if there are at least two. What is left has to be sent to one by one: streams on
-    /// which messages have been sent, a second stream of a node, and those of nodes that do not take
-    /// this node's broadcasts yet. Such a node is asked to, so the next broadcast may reach it.
+    /// which messages have been sent, a second stream of a node, and those of nodes that do not
+    /// take this node's broadcasts yet. Such a node is asked to, so the next broadcast may reach
+    /// it.
     pub fn broadcast(&self, streams: &mut Vec<StreamSender>) -> Option<BroadcastSender> {
         let shared = &self.0.shared;
         if !shared.options.broadcasts || streams.len() < 2 {
@@ -100,13 +101,12 @@ impl Exchange {
             let link = &stream.handle().link;
             let membership = *held(&link.membership);
             match membership {
+                // A broadcast names a consumer once.
                 Membership::Joined(found)
-                    if *generation.get_or_insert(found.generation) == found.generation =>
+                    if *generation.get_or_insert(found.generation) == found.generation
+                        && consumers.iter().all(|&(_, known)| known != found.consumer) =>
                 {
-                    // A broadcast names a consumer once.
-                    if consumers.iter().all(|&(_, known)| known != found.consumer) {
-                        consumers.push((at, found.consumer));
-                    }
+                    consumers.push((at, found.consumer));
                 }
                 Membership::None => shared.set_up(link),
                 _ => {}
