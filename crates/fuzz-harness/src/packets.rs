@@ -7,8 +7,8 @@ use rackweave_base::{Memory, Packet, Payload, Psn, Qpn, Rkey};
 use rackweave_verbs::Region;
 use rackweave_wire::aeth::NakCode;
 use rackweave_wire::{
-    Aeth, AtomicEth, Bth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, Opcode, Reth,
-    Syndrome, Udp, icrc, parse_bytes,
+    Aeth, AtomicEth, Bth, Deth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, Opcode,
+    Reth, Syndrome, Udp, deth, icrc, parse_bytes,
 };
 
 /// The sender of a packet and the queue pair that it is for.
@@ -175,8 +175,19 @@ fn extension(
             })
         }
         ExtensionKind::AtomicAck => Extension::AtomicAck(aeth(input)?, u64::from(input.word()?)),
+        ExtensionKind::Deth => Extension::Deth(deth(input)?),
+        ExtensionKind::DethImmediate => Extension::DethImmediate(deth(input)?, input.word()?),
         ExtensionKind::Cnp => Extension::Cnp,
     })
+}
+
+fn deth(input: &mut Input<'_>) -> Option<Deth> {
+    let source_qp = Qpn(input.half()?.into());
+    let qkey = match input.byte()? {
+        0..=9 => input.word()?,
+        _ => deth::QKEY_MANAGEMENT,
+    };
+    Some(Deth { qkey, source_qp })
 }
 
 fn place(input: &mut Input<'_>, places: &[RequestTarget]) -> Option<RequestTarget> {

@@ -3,6 +3,7 @@
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload};
 use rackweave_wire::arp::ArpFrame;
+use rackweave_wire::cm::{IpAddresses, Mad};
 use rackweave_wire::fabric::lookup::{MapPiece, Opened, Reply, Request, Start};
 use rackweave_wire::fabric::ring::{self, NodeWord, SwitchWord};
 use rackweave_wire::{
@@ -18,6 +19,7 @@ pub fn parse(data: &[u8]) {
     ring_words(data);
     neighbourhood(data);
     lookups(data);
+    management(data);
     if let Ok((headers, len)) = Headers::parse(data) {
         assert_eq!(len, headers.len(), "{headers:?}");
         assert!(len <= data.len().min(HEADER_MAX));
@@ -42,6 +44,17 @@ fn ring_words(data: &[u8]) {
     };
     kept(NodeWord::try_from(word).ok().map(u64::from), 3);
     kept(SwitchWord::try_from(word).ok().map(u64::from), 4);
+}
+
+/// A message of the connection manager, and addresses in private data: unchanged when they are
+/// written again, but for what is reserved.
+fn management(data: &[u8]) {
+    if let Ok(mad) = Mad::parse(data) {
+        assert_eq!(Mad::parse(&mad.emit()), Ok(mad));
+    }
+    if let Some(addresses) = IpAddresses::parse(data) {
+        assert_eq!(IpAddresses::parse(&addresses.emit()), Some(addresses));
+    }
 }
 
 /// ARP and VXLAN: an accepted packet keeps all fields, and is unchanged when it is written again.

@@ -9,8 +9,8 @@ use rackweave_wire::arp::ArpFrame;
 use rackweave_wire::fabric::lookup::{self, Ask, Once, Reply};
 use rackweave_wire::fabric::rpc::Status;
 use rackweave_wire::{
-    Aeth, AtomicEth, Datagram, Ethernet, Extension, ExtensionKind, Ipv4, Opcode, Reth, Syndrome,
-    Vlan, Vxlan, icrc,
+    Aeth, AtomicEth, Datagram, Deth, Ethernet, Extension, ExtensionKind, Ipv4, Opcode, Reth,
+    Syndrome, Vlan, Vxlan, deth, icrc,
 };
 use std::net::Ipv4Addr;
 
@@ -72,6 +72,10 @@ fn own_packets() -> Vec<(Opcode, Vec<u8>)> {
         swap_or_add: 1,
         compare: 2,
     };
+    let deth = Deth {
+        qkey: deth::QKEY_MANAGEMENT,
+        source_qp: Qpn(1),
+    };
     let make = |opcode: Opcode| {
         let extension = match opcode.extension() {
             ExtensionKind::None => Extension::None,
@@ -82,6 +86,8 @@ fn own_packets() -> Vec<(Opcode, Vec<u8>)> {
             ExtensionKind::Aeth => Extension::Aeth(nak),
             ExtensionKind::AtomicEth => Extension::AtomicEth(atomic),
             ExtensionKind::AtomicAck => Extension::AtomicAck(nak, 9),
+            ExtensionKind::Deth => Extension::Deth(deth),
+            ExtensionKind::DethImmediate => Extension::DethImmediate(deth, 3),
             ExtensionKind::Cnp => Extension::Cnp,
         };
         let mut headers = way.headers(opcode, Psn::new(7), extension);

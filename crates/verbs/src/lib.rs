@@ -9,6 +9,7 @@
 //! argument.
 
 mod completion;
+mod connections;
 mod datagrams;
 mod error;
 mod qp;
@@ -18,6 +19,10 @@ mod traits;
 mod work;
 
 pub use completion::{Completion, CompletionOpcode, CompletionStatus};
+pub use connections::{
+    ACCEPT_PRIVATE_MAX, ConnectAttributes, ConnectError, ConnectionEvent, ConnectionId,
+    ConnectionManager, REJECT_PRIVATE_MAX, REQUEST_PRIVATE_MAX,
+};
 pub use datagrams::{BindError, DatagramError, Datagrams};
 pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
 pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};

@@ -1,8 +1,8 @@
 //! The interface between endpoints and the implementations that execute their work requests.
 
 use crate::{
-    Access, Completion, CqError, CqId, Datagrams, ModifyError, PdId, PostError, QpCapabilities,
-    QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
+    Access, Completion, ConnectionManager, CqError, CqId, Datagrams, ModifyError, PdId, PostError,
+    QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
 };
 use core::task::Waker;
 use rackweave_base::{Block, Instant, Qpn};
@@ -108,6 +108,11 @@ pub trait Verbs {
 
     /// The interface for plain datagrams, if supported.
     fn datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        None
+    }
+
+    /// The interface for connections to peers that no controller connects, if supported.
+    fn connections(&mut self) -> Option<&mut dyn ConnectionManager> {
         None
     }
 }

@@ -223,8 +223,8 @@ mod tests {
             ParseError::UnknownOpcode(0x15)
         );
         assert_eq!(
-            check(0x64, 0x00).unwrap_err(),
-            ParseError::UnknownOpcode(0x64)
+            check(0x63, 0x00).unwrap_err(),
+            ParseError::UnknownOpcode(0x63)
         );
     }
 }

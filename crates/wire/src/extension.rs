@@ -2,7 +2,7 @@
 //! specification 1.4, 9.2.1, table 38).
 
 use crate::atomic::{self, AtomicEth};
-use crate::{Aeth, Opcode, ParseError, Reth, aeth, cnp, immediate, reth};
+use crate::{Aeth, Deth, Opcode, ParseError, Reth, aeth, cnp, deth, immediate, reth};
 use core::fmt;
 use rackweave_base::Rkey;
 use zerocopy::byteorder::network_endian::U64;
@@ -27,6 +27,10 @@ pub enum Extension {
     AtomicEth(AtomicEth),
     /// An acknowledgement, then the word's value before the operation.
     AtomicAck(Aeth, u64),
+    /// A datagram's sender.
+    Deth(Deth),
+    /// A datagram's sender, then immediate data.
+    DethImmediate(Deth, u32),
     /// The reserved bytes of a congestion notification packet.
     Cnp,
 }
@@ -50,6 +54,10 @@ pub enum ExtensionKind {
     AtomicEth,
     /// [`Extension::AtomicAck`].
     AtomicAck,
+    /// [`Extension::Deth`].
+    Deth,
+    /// [`Extension::DethImmediate`].
+    DethImmediate,
     /// [`Extension::Cnp`].
     Cnp,
 }
@@ -69,6 +77,8 @@ impl ExtensionKind {
             Self::Aeth => aeth::LEN,
             Self::AtomicEth => atomic::LEN,
             Self::AtomicAck => aeth::LEN + atomic::ACK_LEN,
+            Self::Deth => deth::LEN,
+            Self::DethImmediate => deth::LEN + immediate::LEN,
             Self::Cnp => cnp::LEN,
         }
     }
@@ -92,6 +102,8 @@ impl Extension {
             Self::Aeth(_) => ExtensionKind::Aeth,
             Self::AtomicEth(_) => ExtensionKind::AtomicEth,
             Self::AtomicAck(..) => ExtensionKind::AtomicAck,
+            Self::Deth(_) => ExtensionKind::Deth,
+            Self::DethImmediate(..) => ExtensionKind::DethImmediate,
             Self::Cnp => ExtensionKind::Cnp,
         }
     }
@@ -130,6 +142,11 @@ impl Extension {
                 let ack: &atomic::AckLayout = layout_at(bytes, aeth::LEN);
                 Self::AtomicAck(aeth(), ack.before.get())
             }
+            ExtensionKind::Deth => Self::Deth(Deth::parse(layout_at(bytes, 0))),
+            ExtensionKind::DethImmediate => Self::DethImmediate(
+                Deth::parse(layout_at(bytes, 0)),
+                immediate::parse(layout_at(bytes, deth::LEN)),
+            ),
             ExtensionKind::Cnp => Self::Cnp,
         }
     }
@@ -157,6 +174,11 @@ impl Extension {
                         before: U64::new(*before),
                     },
                 )
+            }
+            Self::Deth(deth) => put(bytes, 0, &deth.emit()),
+            Self::DethImmediate(deth, value) => {
+                let at = put(bytes, 0, &deth.emit());
+                put(bytes, at, &immediate::emit(*value))
             }
             Self::Cnp => put(bytes, 0, &[0_u8; cnp::LEN]),
         }
@@ -196,6 +218,8 @@ impl fmt::Display for Extension {
             Self::Invalidate(rkey) => write!(f, "invalidate rkey {:#010x}", rkey.0),
             Self::Aeth(aeth) => write!(f, "{aeth}"),
             Self::AtomicEth(atomic) => write!(f, "{atomic}"),
+            Self::Deth(deth) => write!(f, "{deth}"),
+            Self::DethImmediate(deth, value) => write!(f, "{deth} immediate {value:#x}"),
             Self::AtomicAck(aeth, before) => write!(f, "{aeth} before {before:#x}"),
         }
     }

@@ -7,7 +7,8 @@
 //! correct when a switch rewrites a header. [`arp`] finds the Ethernet address of a neighbour.
 //!
 //! The crate supports the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the
-//! reliable connection service. It has no connections and no state: NIC and switch decide whether a
+//! reliable connection and unreliable datagram services, and the messages of the connection manager
+//! ([`cm`]). It has no connections and no state: NIC and switch decide whether a
 //! packet is expected. Start with [`headers`].
 //!
 //! [`Packet`]: rackweave_base::Packet
@@ -16,8 +17,10 @@ pub mod aeth;
 pub mod arp;
 pub mod atomic;
 pub mod bth;
+pub mod cm;
 pub mod cnp;
 pub mod datagram;
+pub mod deth;
 mod error;
 pub mod ethernet;
 pub mod extension;
@@ -39,6 +42,7 @@ pub use arp::{Arp, ArpError, ArpFrame};
 pub use atomic::AtomicEth;
 pub use bth::Bth;
 pub use datagram::Datagram;
+pub use deth::Deth;
 pub use error::ParseError;
 pub use ethernet::{Ethernet, EthernetView, Vlan};
 pub use extension::{Extension, ExtensionKind};

@@ -1,5 +1,5 @@
-//! BTH opcodes of the reliable connection service (InfiniBand specification 1.4, 9.2.1, table 38),
-//! and that of the RoCEv2 congestion notification packet (annex A17.9.3).
+//! BTH opcodes of the reliable connection and unreliable datagram services (InfiniBand specification
+//! 1.4, 9.2.1, table 38), and that of the RoCEv2 congestion notification packet (annex A17.9.3).
 
 use crate::ExtensionKind;
 use core::fmt;
@@ -55,6 +55,10 @@ rackweave_base::named! {
         SendLastInvalidate(0x16) = "SEND_LAST_WITH_INVALIDATE",
         /// A SEND of one packet that invalidates an rkey.
         SendOnlyInvalidate(0x17) = "SEND_ONLY_WITH_INVALIDATE",
+        /// An unreliable datagram.
+        DatagramSend(0x64) = "UD_SEND_ONLY",
+        /// An unreliable datagram with immediate data.
+        DatagramSendImmediate(0x65) = "UD_SEND_ONLY_WITH_IMMEDIATE",
         /// A congestion notification packet.
         CongestionNotification(0x81) = "CNP",
     }
@@ -94,14 +98,17 @@ impl Opcode {
             }
             CompareSwap | FetchAdd => ExtensionKind::AtomicEth,
             AtomicAcknowledge => ExtensionKind::AtomicAck,
+            DatagramSend => ExtensionKind::Deth,
+            DatagramSendImmediate => ExtensionKind::DethImmediate,
             CongestionNotification => ExtensionKind::Cnp,
         }
     }
 
-    /// Whether a requester sends it. A CNP is neither request nor response.
+    /// Whether the requester of a connection sends it. A CNP is neither request nor response, nor
+    /// is a datagram.
     #[inline]
     pub const fn is_request(self) -> bool {
-        !self.is_response() && !matches!(self, CongestionNotification)
+        (self as u8) <= SendOnlyInvalidate as u8 && !self.is_response()
     }
 
     /// Whether a responder sends it.
@@ -110,7 +117,13 @@ impl Opcode {
         self.is_read_response() || matches!(self, Acknowledge | AtomicAcknowledge)
     }
 
-    /// Whether it belongs to a SEND.
+    /// Whether it is an unreliable datagram.
+    #[inline]
+    pub const fn is_datagram(self) -> bool {
+        matches!(self, DatagramSend | DatagramSendImmediate)
+    }
+
+    /// Whether it belongs to a SEND on a connection.
     #[inline]
     pub const fn is_send(self) -> bool {
         (self as u8) <= SendOnlyImmediate as u8
@@ -179,10 +192,11 @@ impl Opcode {
         !self.is_first() && !self.is_middle()
     }
 
-    /// Whether it carries a payload at all: packets of SENDs, WRITEs and responses to READs do.
+    /// Whether it carries a payload at all: packets of SENDs, WRITEs and responses to READs do, and
+    /// datagrams.
     #[inline]
     pub const fn carries_payload(self) -> bool {
-        self.is_send() || self.is_write() || self.is_read_response()
+        self.is_send() || self.is_write() || self.is_read_response() || self.is_datagram()
     }
 
     /// Whether it carries immediate data.
@@ -190,7 +204,7 @@ impl Opcode {
     pub const fn has_immediate(self) -> bool {
         matches!(
             self.extension(),
-            ExtensionKind::Immediate | ExtensionKind::RethImmediate
+            ExtensionKind::Immediate | ExtensionKind::RethImmediate | ExtensionKind::DethImmediate
         )
     }
 }
@@ -246,7 +260,9 @@ mod tests {
                 "{name}"
             );
             let sides = u8::from(opcode.is_request()) + u8::from(opcode.is_response());
-            assert_eq!(sides, u8::from(name != "CNP"), "{name}");
+            assert_eq!(opcode.is_datagram(), name.starts_with("UD_"), "{name}");
+            let is_connected = name != "CNP" && !opcode.is_datagram();
+            assert_eq!(sides, u8::from(is_connected), "{name}");
         }
     }
 }

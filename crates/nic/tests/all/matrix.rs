@@ -4,8 +4,8 @@ use crate::common::*;
 use rackweave_base::{Payload, Psn, Rkey};
 use rackweave_verbs::*;
 use rackweave_wire::{
-    Aeth, AtomicEth, Bth, Ethernet, Extension, Headers, Ipv4, NakCode, Opcode, Reth, Syndrome, Udp,
-    icrc,
+    Aeth, AtomicEth, Bth, Deth, Ethernet, Extension, Headers, Ipv4, NakCode, Opcode, Reth,
+    Syndrome, Udp, icrc,
 };
 
 const STATES: [QpState; 6] = [
@@ -67,6 +67,10 @@ fn packet(pair: &Pair, opcode: Opcode, psn: Psn, aeth: Option<Syndrome>) -> rack
         syndrome: aeth.unwrap_or(Syndrome::Ack { credits: 31 }),
         msn: 1,
     };
+    let deth = Deth {
+        qkey: 7,
+        source_qp: b.qpn,
+    };
     let extension = match opcode {
         Opcode::WriteFirst | Opcode::WriteOnly | Opcode::ReadRequest => Extension::Reth(reth),
         Opcode::WriteOnlyImmediate => Extension::RethImmediate(reth, 7),
@@ -85,6 +89,8 @@ fn packet(pair: &Pair, opcode: Opcode, psn: Psn, aeth: Option<Syndrome>) -> rack
         | Opcode::ReadResponseLast
         | Opcode::ReadResponseOnly
         | Opcode::Acknowledge => Extension::Aeth(aeth),
+        Opcode::DatagramSend => Extension::Deth(deth),
+        Opcode::DatagramSendImmediate => Extension::DethImmediate(deth, 7),
         Opcode::CongestionNotification => Extension::Cnp,
         _ => Extension::None,
     };

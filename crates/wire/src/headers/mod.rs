@@ -51,7 +51,7 @@ impl Headers {
     /// IPv4 and UDP lengths, the pad count, and the opcode's rule for payloads.
     ///
     /// # Errors
-    /// If it is not a RoCEv2 packet of the reliable connection service, or not a valid one. The
+    /// If it is not a RoCEv2 packet of the services supported, or not a valid one. The
     /// ICRC is not checked; see [`crate::icrc::verify`].
     #[inline]
     pub fn of(packet: &Packet) -> Result<Headers, ParseError> {
@@ -62,7 +62,7 @@ impl Headers {
     /// against each other, not against a payload.
     ///
     /// # Errors
-    /// If it is not the header of a RoCEv2 packet of the reliable connection service.
+    /// If it is not the header of a RoCEv2 packet of the services supported.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Headers, usize), ParseError> {
         let view = View::parse(bytes)?;

@@ -6,8 +6,8 @@ use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
 use rackweave_wire::icrc::LaneCorrection;
 use rackweave_wire::{
-    Aeth, AtomicEth, Bth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, NakCode, Opcode,
-    Reth, Rewrite, Syndrome, Udp, Verdict, View, Vlan, icrc, pad_len, parse_bytes,
+    Aeth, AtomicEth, Bth, Deth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, NakCode,
+    Opcode, Reth, Rewrite, Syndrome, Udp, Verdict, View, Vlan, icrc, pad_len, parse_bytes,
 };
 use std::sync::LazyLock;
 
@@ -114,6 +114,10 @@ fn headers() -> impl Strategy<Value = Headers> {
                 rkey,
                 length,
             };
+            let deth = Deth {
+                qkey: length,
+                source_qp: Qpn(value & 0x00ff_ffff),
+            };
             let extension = match bth.opcode.extension() {
                 ExtensionKind::None => Extension::None,
                 ExtensionKind::Reth => Extension::Reth(reth),
@@ -128,6 +132,8 @@ fn headers() -> impl Strategy<Value = Headers> {
                     compare,
                 }),
                 ExtensionKind::AtomicAck => Extension::AtomicAck(aeth, compare),
+                ExtensionKind::Deth => Extension::Deth(deth),
+                ExtensionKind::DethImmediate => Extension::DethImmediate(deth, value),
                 ExtensionKind::Cnp => Extension::Cnp,
             };
             Headers {
