@@ -43,7 +43,8 @@ impl<L: Link> TestNode<L> {
                 break;
             };
             moved = true;
-            if !self.neighbours.handle_packet(now, &packet) {
+            let is_arp = self.neighbours.handle_packet(now, &packet);
+            if !is_arp || self.nic.speaks_arp() {
                 self.nic.handle_packet(now, packet);
             }
         }

@@ -53,7 +53,7 @@ pub(crate) fn bytes(config: &NicConfig, ports: usize) -> usize {
 }
 
 impl Ports {
-    fn new(config: &NicConfig) -> Self {
+    pub fn new(config: &NicConfig) -> Self {
         let neighbours = NeighbourConfig {
             neighbours_max: NEIGHBOURS_MAX,
             tries: ASK_TRIES,
@@ -202,23 +202,11 @@ impl Ports {
         if !self.ports.contains_key(&port) {
             return Err(DatagramError::NotBound(port));
         }
-        let limit = core.config.datagram_queue_max as usize;
-        if self.outgoing.len() + self.waiting.len() >= limit {
+        if self.is_full(core) {
             return Err(DatagramError::Full);
         }
-        let mac = match self.known.get(&ip) {
-            Some(&mac) => Some(mac),
-            None => match self.neighbours.resolve(ip) {
-                Resolution::Known(mac) => {
-                    self.known.insert(ip, mac);
-                    Some(mac)
-                }
-                Resolution::Asked => None,
-                Resolution::Full => {
-                    core.counters.count_drop(DropReason::NoNeighbour);
-                    return Ok(());
-                }
-            },
+        let Some(mac) = self.resolve(core, ip) else {
+            return Ok(());
         };
         let identification = core.identification.wrapping_add(1);
         let target = mac.unwrap_or(MacAddr([0; 6]));
@@ -248,11 +236,42 @@ impl Ports {
         let packet = datagram.packet(bytes, keep).ok_or(DatagramError::Full)?;
         core.identification = identification;
         core.counters.sent_datagrams += 1;
+        self.push(ip, mac, packet);
+        Ok(())
+    }
+
+    /// Whether no further packet can wait to be sent.
+    pub fn is_full(&self, core: &Core) -> bool {
+        let limit = core.config.datagram_queue_max as usize;
+        self.outgoing.len() + self.waiting.len() >= limit
+    }
+
+    /// The Ethernet address of a neighbour; `Some(None)` if it is being asked for. Returns `None`
+    /// if no more can be asked for: what was to be sent is counted as dropped.
+    pub fn resolve(&mut self, core: &mut Core, ip: Ipv4Addr) -> Option<Option<MacAddr>> {
+        if let Some(&mac) = self.known.get(&ip) {
+            return Some(Some(mac));
+        }
+        match self.neighbours.resolve(ip) {
+            Resolution::Known(mac) => {
+                self.known.insert(ip, mac);
+                Some(Some(mac))
+            }
+            Resolution::Asked => Some(None),
+            Resolution::Full => {
+                core.counters.count_drop(DropReason::NoNeighbour);
+                None
+            }
+        }
+    }
+
+    /// Sends a packet to a neighbour, once its address is known; until then the packet has any
+    /// target address.
+    pub fn push(&mut self, ip: Ipv4Addr, mac: Option<MacAddr>, packet: Packet) {
         match mac {
             Some(_) => self.outgoing.push_back(packet),
             None => self.waiting.push_back((ip, packet)),
         }
-        Ok(())
     }
 }
 

@@ -37,6 +37,11 @@ rackweave_base::named! {
         BadResponse = "drop_bad_response",
         /// A congestion notification for a NIC without rate control.
         CnpIgnored = "drop_cnp_ignored",
+        /// A datagram for a queue pair of the reliable connection service.
+        WrongService = "drop_wrong_service",
+        /// A datagram for queue pair 1 that is no message of the connection manager, or has another
+        /// Q_Key than that.
+        BadManagement = "drop_bad_management",
         /// A datagram for a port that is not bound.
         PortUnbound = "drop_port_unbound",
         /// A datagram for a port whose receive queue is full.

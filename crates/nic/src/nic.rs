@@ -1,6 +1,7 @@
 //! The NIC: dispatches received packets to queue pairs and collects packets to send from them.
 
 use crate::cables::CableId;
+use crate::cm;
 use crate::cq::CqTable;
 use crate::datagrams::{self, Ports};
 use crate::egress::{Egress, EgressQueue};
@@ -31,6 +32,8 @@ pub struct Nic {
     stalled_until: Option<Instant>,
     /// State for datagrams, once a port has been bound.
     pub(crate) ports: Option<Box<Ports>>,
+    /// The connection manager, once it was used.
+    pub(crate) cm: Option<Box<cm::Machine>>,
     /// Whether a datagram is sent before a request, if both are ready.
     datagram_first: bool,
 }
@@ -57,6 +60,7 @@ impl Nic {
             pds: 0,
             stalled_until: None,
             ports: None,
+            cm: None,
             datagram_first: false,
         }
     }
@@ -102,9 +106,9 @@ impl Nic {
         if headers.bth.pkey & PARTITION != PARTITION {
             return Err(DropReason::BadPartition);
         }
-        let qp = qps
-            .get_mut(headers.bth.target_qp)
-            .ok_or(DropReason::UnknownQp)?;
+        let Some(qp) = qps.get_mut(headers.bth.target_qp) else {
+            return self.dispatch_management(now, headers, packet);
+        };
         if !qp.receives() {
             return Err(DropReason::BadState);
         }
@@ -126,8 +130,10 @@ impl Nic {
             qp.handle_request(core, headers, packet)
         } else if notification {
             qp.handle_notification(core, now)
-        } else {
+        } else if opcode.is_response() {
             qp.handle_response(core, headers, packet, now)
+        } else {
+            Err(DropReason::WrongService)
         };
         qp.wake(core);
         result
@@ -159,6 +165,7 @@ impl Nic {
     /// Writes the next packet to `out` when there may be datagrams: datagrams and packets of queue
     /// pairs alternate, after acknowledgements.
     fn emit_both(&mut self, now: Instant, out: &mut Option<Packet>) {
+        self.send_messages(now);
         let Some(ports) = &mut self.ports else {
             return;
         };
@@ -215,15 +222,12 @@ impl Nic {
     /// called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.core.timers.next();
-        let timer = match (timer, self.stalled_until) {
-            (Some(timer), Some(stalled)) => Some(timer.min(stalled)),
-            (timer, stalled) => timer.or(stalled),
-        };
         let ports = self.ports.as_ref().and_then(|ports| ports.poll_timeout());
-        match (timer, ports) {
-            (Some(timer), Some(ports)) => Some(timer.min(ports)),
-            (timer, ports) => timer.or(ports),
-        }
+        let cm = self.cm.as_ref().and_then(|cm| cm.poll_timeout());
+        [timer, self.stalled_until, ports, cm]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Advances time: handles the deadlines that have passed.
@@ -237,12 +241,19 @@ impl Nic {
         if let Some(ports) = &mut self.ports {
             ports.handle_timeout(now, &mut self.core);
         }
+        self.handle_connection_timeouts(now);
         self.settle_overflows();
     }
 
     /// The next asynchronous event.
     pub fn poll_event(&mut self) -> Option<QpEvent> {
         self.core.events.pop_front()
+    }
+
+    /// Whether it answers and asks ARP requests itself: it has sent or received datagrams or
+    /// messages of the connection manager.
+    pub fn speaks_arp(&self) -> bool {
+        self.ports.is_some()
     }
 
     /// Its address on the link.
@@ -312,6 +323,6 @@ impl Nic {
     }
 }
 
-fn check_is_right(core: &Core, packet: &Packet) -> bool {
+pub(crate) fn check_is_right(core: &Core, packet: &Packet) -> bool {
     planted(Canary::NicSkipsIcrc) || icrc::verify(packet, &core.memory) == Verdict::Right
 }

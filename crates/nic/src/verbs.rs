@@ -4,8 +4,9 @@ use crate::nic::Nic;
 use crate::qp::Qp;
 use rackweave_base::{Block, Qpn};
 use rackweave_verbs::{
-    Access, Completion, CqError, CqId, Datagrams, ModifyError, PdId, PostError, QpCapabilities,
-    QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
+    Access, Completion, ConnectionManager, CqError, CqId, Datagrams, ModifyError, PdId, PostError,
+    QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs,
+    WorkRequest,
 };
 
 /// Maximum segments of one work request: the capacity of [`WorkRequest`].
@@ -142,6 +143,10 @@ impl Verbs for Nic {
     }
 
     fn datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        Some(self)
+    }
+
+    fn connections(&mut self) -> Option<&mut dyn ConnectionManager> {
         Some(self)
     }
 }

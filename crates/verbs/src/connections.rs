@@ -134,6 +134,14 @@ pub enum ConnectError {
     /// The attributes are out of range.
     #[error("the attributes are out of range for queue pair {0}")]
     BadAttributes(Qpn),
+    /// The peer's packets are larger than this side takes.
+    #[error("the peer asks for a path MTU of {asked} bytes; this side takes {limit} at most")]
+    Mtu {
+        /// Bytes that the peer asks for.
+        asked: u32,
+        /// Maximum bytes.
+        limit: u32,
+    },
     /// All connections are in use.
     #[error("all {limit} connections of the NIC are in use; end one first")]
     TooMany {

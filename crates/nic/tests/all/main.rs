@@ -3,6 +3,7 @@
 mod cables;
 mod common;
 mod congestion;
+mod connections;
 mod cut_through;
 mod datagrams;
 mod lifecycle;

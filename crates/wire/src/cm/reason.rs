@@ -23,6 +23,8 @@ impl RejectReason {
     pub const INVALID_TRANSPORT: Self = Self(9);
     /// The queue pair has a connection of an earlier time, which ends now.
     pub const STALE_CONNECTION: Self = Self(10);
+    /// The path MTU is not supported.
+    pub const INVALID_MTU: Self = Self(26);
     /// The program refuses, with a reason in its own data.
     pub const CONSUMER: Self = Self(28);
 
