@@ -150,12 +150,8 @@ impl Nic {
         let machine = self.cm.as_ref().expect("it has the connection");
         let sides = machine.get(id, &[State::ReqSent]).and_then(|connection| {
             let attributes = &connection.attributes;
-            let receive = connection.receive_side(attributes)?;
-            Some((
-                connection.qpn?,
-                receive,
-                connection.send_side(attributes, connection.psn)?,
-            ))
+            let receive = connection.receive_side(attributes, connection.psn)?;
+            Some((connection.qpn?, receive, connection.send_side(attributes)?))
         });
         sides.is_some_and(|(qpn, receive, send)| self.bring_up(qpn, receive, send).is_ok())
     }
@@ -317,8 +313,8 @@ impl ConnectionManager for Nic {
         let psn = Psn::new(self.keys.next_u32());
         let unknown = ConnectError::Unknown(id);
         let sides = |connection: &Connection| {
-            let receive = connection.receive_side(attributes)?;
-            Some((receive, connection.send_side(attributes, psn)?))
+            let receive = connection.receive_side(attributes, psn)?;
+            Some((receive, connection.send_side(attributes)?))
         };
         let connection = self.manager().get(id, &[State::ReqReceived]);
         let (receive, send) = connection.and_then(sides).ok_or(unknown)?;

@@ -6,6 +6,10 @@ use rackweave_verbs::{ConnectAttributes, Mtu, Peer, ReceiveSide, SendSide};
 use rackweave_wire::cm::{Message, Rep, Req, Rtu};
 use std::net::Ipv4Addr;
 
+/// The longest time between two repeats of a peer that counts, as an exponent: 4.3 s, as Linux has
+/// it.
+const REPEAT_EXPONENT_MAX: u8 = 20;
+
 /// The state of a connection (12.9.5); those of path migration are not supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -21,6 +25,8 @@ pub(crate) enum State {
     DreqSent,
     /// It has ended, and is remembered for a while.
     TimeWait,
+    /// The REQ was rejected; if it comes again, so is it again.
+    Refused,
 }
 
 /// What this side asks for.
@@ -33,6 +39,7 @@ pub(crate) struct Asked {
 /// What the peer has said of its side, in a REQ or a REP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
+    /// That of this side's first request.
     pub(crate) psn: Psn,
     pub(crate) mtu: Mtu,
     /// Maximum READs in flight from the peer, and towards it.
@@ -52,10 +59,12 @@ pub(crate) struct Connection {
     pub(crate) qpn: Option<Qpn>,
     /// What this side asked for, if it is the active one.
     pub(crate) attributes: ConnectAttributes,
-    /// The PSN of this side's first request, if it is the active one.
+    /// The PSN that the peer's first request has, if this side is the active one.
     pub(crate) psn: Psn,
     /// What the peer has said, if it has.
     pub(crate) accepted: Option<Accepted>,
+    /// Time after which the peer repeats its REQ, as an exponent.
+    pub(super) repeat_exponent: u8,
     /// The port that the peer asked for.
     pub(crate) port: u16,
     pub(crate) transaction: u64,
@@ -82,6 +91,7 @@ impl Connection {
             attributes: asked.attributes,
             psn: request.psn,
             accepted: None,
+            repeat_exponent: 0,
             port: 0,
             transaction: u64::from(id) << 32 | u64::from(request.qpn.0),
             private: Vec::new(),
@@ -109,6 +119,7 @@ impl Connection {
                 retries: request.retries,
                 rnr_retries: request.rnr_retries,
             }),
+            repeat_exponent: request.remote_response_timeout.min(REPEAT_EXPONENT_MAX),
             port,
             transaction,
             private: Vec::new(),
@@ -134,8 +145,13 @@ impl Connection {
         self.private = reply.private.to_vec();
     }
 
-    /// The attributes for receiving, with what this side allows.
-    pub(crate) fn receive_side(&self, attributes: &ConnectAttributes) -> Option<ReceiveSide> {
+    /// The attributes for receiving, with what this side allows; `psn` is that of the peer's first
+    /// request, which this side chooses (12.6.5).
+    pub(crate) fn receive_side(
+        &self,
+        attributes: &ConnectAttributes,
+        psn: Psn,
+    ) -> Option<ReceiveSide> {
         let accepted = self.accepted.as_ref()?;
         Some(ReceiveSide {
             peer: Peer {
@@ -143,7 +159,7 @@ impl Connection {
                 ip: self.peer.ip,
                 qpn: self.remote_qpn,
             },
-            psn: accepted.psn,
+            psn,
             mtu: accepted.mtu,
             access: attributes.access,
             // A queue pair has place for one at least; without the access right it is not used.
@@ -152,11 +168,11 @@ impl Connection {
         })
     }
 
-    /// The attributes for sending; `psn` is that of the first request.
-    pub(crate) fn send_side(&self, attributes: &ConnectAttributes, psn: Psn) -> Option<SendSide> {
+    /// The attributes for sending.
+    pub(crate) fn send_side(&self, attributes: &ConnectAttributes) -> Option<SendSide> {
         let accepted = self.accepted.as_ref()?;
         Some(SendSide {
-            psn,
+            psn: accepted.psn,
             timeout: attributes.timeout,
             retries: accepted.retries,
             rnr_retries: accepted.rnr_retries,

@@ -88,7 +88,7 @@ impl Machine {
                 });
                 self.send(from.ip, transaction, wait);
             }
-            State::RepSent => self.send_waiting(id),
+            State::RepSent | State::Refused => self.send_waiting(id),
             _ => {}
         }
     }
@@ -245,7 +245,7 @@ impl Machine {
                 self.wait_out(now, id);
                 None
             }
-            State::ReqSent | State::ReqReceived | State::TimeWait => None,
+            State::ReqSent | State::ReqReceived | State::TimeWait | State::Refused => None,
         }
     }
 

@@ -152,16 +152,19 @@ impl Machine {
 
     /// Rejects a request that waits, or an acceptance that this side could not take.
     pub(crate) fn refuse(&mut self, id: ConnectionId, reason: RejectReason, private: &[u8]) {
-        let Some(connection) = self.remove(id.0) else {
+        let Some(connection) = self.connections.get(&id.0) else {
             return;
         };
-        let message = u8::from(connection.state == State::ReqSent);
+        let is_own = connection.state == State::ReqSent;
+        let (to, transaction) = (connection.peer.ip, connection.transaction);
         let ids = (id.0, connection.remote_id);
-        let rejection = rejection(ids, message, reason, private);
-        self.send(connection.peer.ip, connection.transaction, rejection);
-        if connection.state == State::ReqSent {
-            self.events.push_back(rejected(id, reason, private));
+        let rejection = rejection(ids, u8::from(is_own), reason, private);
+        if !is_own {
+            return self.begin(id.0, State::Refused, rejection);
         }
+        self.remove(id.0);
+        self.send(to, transaction, rejection);
+        self.events.push_back(rejected(id, reason, private));
     }
 
     /// The queue pair of an accepted connection is ready.
@@ -200,10 +203,15 @@ impl Machine {
     /// The next message to send. Its answer is waited for from now on.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let outgoing = self.outgoing.pop_front()?;
-        if let Some(id) = outgoing.waits
-            && self.connections.contains_key(&id)
-        {
-            self.set_deadline(id, Some(now + time(RESPONSE_TIMEOUT)));
+        if let Some(id) = outgoing.waits {
+            let wait = match &self.connections[&id] {
+                // Until the peer has repeated its request a few times, if it has not seen this.
+                refused if refused.state == State::Refused => {
+                    Duration::from_nanos(4 * time(refused.repeat_exponent).as_nanos())
+                }
+                _ => time(RESPONSE_TIMEOUT),
+            };
+            self.set_deadline(id, Some(now + wait));
         }
         Some(outgoing)
     }
@@ -222,6 +230,10 @@ impl Machine {
         self.deadlines.remove(&(at, id));
         let connection = self.connections.get_mut(&id).expect("it has a deadline");
         connection.deadline = None;
+        if connection.state == State::Refused {
+            self.remove(id);
+            return (true, None);
+        }
         if connection.state == State::TimeWait {
             self.remove(id);
             let id = ConnectionId(id);

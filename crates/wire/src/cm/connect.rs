@@ -32,7 +32,7 @@ pub struct Req {
     pub transport: u8,
     /// Whether the sender supports end-to-end flow control.
     pub flow_control: bool,
-    /// The PSN of the sender's first request.
+    /// The PSN that the receiver's first request shall have.
     pub psn: Psn,
     /// Time within which the sender answers.
     pub local_response_timeout: u8,
@@ -199,7 +199,7 @@ pub struct Rep {
     pub qkey: u32,
     /// The sender's queue pair.
     pub qpn: Qpn,
-    /// The PSN of the sender's first request.
+    /// The PSN that the receiver's first request shall have.
     pub psn: Psn,
     /// Maximum READs and atomics in flight towards the sender.
     pub responder_resources: u8,
