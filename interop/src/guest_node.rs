@@ -83,6 +83,15 @@ impl Answer {
         number(self.find(name)?)
     }
 
+    /// The text called `name`, which travels as the hexadecimal digits of its bytes.
+    pub fn words(&self, name: &str) -> Outcome<String> {
+        let digits = self.value(name)?.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.map(byte).collect();
+        let bytes = bytes.ok_or_else(|| self.unexpected())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// A failure that shows this answer.
     pub fn unexpected(&self) -> Failure {
         Failure::Guest {
@@ -135,8 +144,11 @@ mod tests {
         let answer = Answer {
             guest: 1,
             request: "qp 1 1".to_owned(),
-            line: "ok qpn=17 va=0x20 gid=a".to_owned(),
+            line: "ok qpn=17 va=0x20 gid=a text=4f4b0a none=".to_owned(),
         };
+        assert_eq!(answer.words("text").unwrap(), "OK\n");
+        assert_eq!(answer.words("none").unwrap(), "");
+        assert!(answer.words("va").is_err());
         assert_eq!(answer.number("qpn").unwrap(), 17);
         assert_eq!(answer.number("va").unwrap(), 32);
         assert_eq!(answer.value("gid").unwrap(), "a");

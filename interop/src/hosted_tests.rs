@@ -7,6 +7,7 @@ use crate::guest_node::GuestNode;
 use crate::nic_tests::connection::{Connection, Setup, Side};
 use crate::nic_tests::direction;
 use crate::nic_tests::our_nic::{OurNic, QueuePair};
+use crate::nic_tests::rping;
 use crate::nic_tests::transfers::{Kind, one};
 use crate::suite::Suite;
 use rackweave_base::{Memory, Rng};
@@ -103,6 +104,13 @@ fn run_joined(suite: &mut Suite, config: &RackConfig, guest: &Guest, rng: &mut R
             suite.run(&name, || transfers(&program, &mut node, rng, kind, side));
         }
     }
+    let mut peers = rping::Peers {
+        nic: &program,
+        node: &mut node,
+        address: guest::tunnel_ip(guest.id),
+        mtu: Mtu::B1024,
+    };
+    rping::run(suite, "foreign host", &mut peers);
     suite.run("foreign host: the rack shows it", || shown(config, guest));
     Ok(())
 }

@@ -186,6 +186,9 @@ fn run_flows(
     let refused = |error| Failure::refused("the capture", error);
     let capture = SharedCapture::create(&file, &options, memory.clone()).map_err(refused)?;
     let mut rack = flow_tests::rack::Rack::start(guests, &memory, &capture, rewrite, &mut rng)?;
+    if label.is_empty() {
+        flow_tests::programs::run(suite, &rack, guests);
+    }
     flow_tests::run(suite, label, &mut rack, guests);
     drop(rack);
     capture.finish().map_err(refused)?;

@@ -2,6 +2,7 @@
 //! run nothing but verbs set-up and plain loads and stores.
 
 mod ends;
+pub mod programs;
 mod proxy;
 pub mod rack;
 

@@ -215,6 +215,12 @@ impl RackSite {
         })
     }
 
+    /// Packets that the switch has sent so far.
+    pub fn forwarded(&self) -> u64 {
+        let sent = |machines: &mut Machines| machines.switch.counters().packets_out;
+        self.driver.with(sent)
+    }
+
     /// The guest at a node; `None` if the node is one of this project.
     pub fn guest(&mut self, node: NodeId) -> Option<&mut Proxy> {
         self.guests.get_mut(usize::from(node.0))

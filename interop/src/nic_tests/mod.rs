@@ -11,7 +11,7 @@ pub mod host;
 mod loss;
 pub mod our_nic;
 mod receiver;
-mod rping;
+pub mod rping;
 pub mod transfers;
 
 use crate::failure::{Outcome, expect_eq};
@@ -58,13 +58,13 @@ fn neighbours(bench: &mut Bench<'_>) -> Outcome {
 /// Runs all of them.
 pub fn run(suite: &mut Suite, bench: &mut Bench<'_>) {
     suite.run("nic arp", || neighbours(bench));
-    suite.run("nic connects: rping's client to ours", || {
-        rping::serves(bench)
-    });
-    suite.run("nic connects: ours to rping's server", || {
-        rping::asks(bench)
-    });
-    suite.run("nic connects: refused both ways", || rping::refused(bench));
+    let mut peers = rping::Peers {
+        nic: bench.host,
+        address: guest::ip(bench.node.guest()),
+        node: bench.node,
+        mtu: Mtu::B4096,
+    };
+    rping::run(suite, "nic", &mut peers);
     for mtu in [Mtu::B1024, Mtu::B4096] {
         for side in Side::ALL {
             for kind in transfers::Kind::ALL {

@@ -5,20 +5,18 @@
 //! SEND; the client names another buffer; the server WRITEs the same bytes there and says so. The
 //! client compares.
 
-use super::Bench;
-use super::host::Host;
 use super::our_nic::OurNic;
 use crate::driver::wait_for;
 use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
-use crate::guest;
 use crate::guest_node::GuestNode;
 use crate::pattern::pattern;
+use crate::suite::Suite;
 use rackweave_base::{Qpn, Rkey};
 use rackweave_verbs::{
     Access, CompletionStatus, ConnectAttributes, ConnectionEvent, ConnectionId, ConnectionManager,
-    CqId, Mtu, Operation, QpCapabilities, ReceiveRequest, Region, Verbs, WorkRequest,
+    CqId, Mtu, Operation, QpCapabilities, ReceiveRequest, Region, WorkRequest,
 };
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 const PORT: u16 = 7174;
@@ -40,9 +38,21 @@ const REGION_LEN: usize = 4096 + 2 * 16384;
 /// How long an event may take: the guest is emulated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Our NIC and a guest.
+pub struct Peers<'a> {
+    /// Our NIC.
+    pub nic: &'a dyn OurNic,
+    /// The guest.
+    pub node: &'a mut GuestNode,
+    /// The guest's address.
+    pub address: Ipv4Addr,
+    /// The path MTU.
+    pub mtu: Mtu,
+}
+
 /// Our end of rping.
 struct Ping<'a> {
-    host: &'a Host,
+    nic: &'a dyn OurNic,
     region: Region,
     cq: CqId,
     qpn: Qpn,
@@ -56,8 +66,7 @@ struct Buffer {
 }
 
 impl<'a> Ping<'a> {
-    fn make(host: &'a Host) -> Outcome<Self> {
-        let nic: &dyn OurNic = host;
+    fn make(nic: &'a dyn OurNic) -> Outcome<Self> {
         let region = nic.region(REGION_LEN, Access::all())?;
         let (cq, qpn) = nic.with(|verbs| {
             let cq = verbs.create_cq(64);
@@ -67,7 +76,7 @@ impl<'a> Ping<'a> {
             Ok((cq, qpn))
         })?;
         Ok(Self {
-            host,
+            nic,
             region,
             cq,
             qpn,
@@ -78,9 +87,7 @@ impl<'a> Ping<'a> {
     fn receive(&self) -> Outcome {
         let segments = [self.region.segment(RECEIVED, INFO_LEN)];
         let request = ReceiveRequest::new(0, &segments);
-        let posted = self
-            .host
-            .with(|node| node.nic.post_receive(self.qpn, request));
+        let posted = self.nic.with(|verbs| verbs.post_receive(self.qpn, request));
         posted.map_err(|error| Failure::refused("our receive", error))
     }
 
@@ -114,7 +121,7 @@ impl<'a> Ping<'a> {
     fn post(&self, operation: Operation, at: u64, len: u32) -> Outcome {
         let mut request = WorkRequest::new(1, operation, &[self.region.segment(at, len)]);
         request.signaled = matches!(operation, Operation::Read { .. });
-        let posted = self.host.with(|node| node.nic.post_send(self.qpn, request));
+        let posted = self.nic.with(|verbs| verbs.post_send(self.qpn, request));
         posted.map_err(|error| Failure::refused("our request", error))
     }
 
@@ -122,8 +129,7 @@ impl<'a> Ping<'a> {
     fn completion(&self) -> Outcome<u32> {
         let mut found = Vec::new();
         let poll = || {
-            self.host
-                .with(|node| node.nic.poll_cq(self.cq, 1, &mut found));
+            self.nic.with(|verbs| verbs.poll_cq(self.cq, 1, &mut found));
             found.pop()
         };
         let done = wait_for(PATIENCE, poll);
@@ -174,48 +180,56 @@ impl<'a> Ping<'a> {
 
 impl Drop for Ping<'_> {
     fn drop(&mut self) {
-        self.host.with(|node| {
-            node.nic.destroy_qp(self.qpn).expect("made by `make`");
-            node.nic
-                .destroy_cq(self.cq)
-                .expect("its queue pair is gone");
-            node.nic.deregister(&self.region);
+        self.nic.with(|verbs| {
+            verbs.destroy_qp(self.qpn).expect("made by `make`");
+            verbs.destroy_cq(self.cq).expect("its queue pair is gone");
+            verbs.deregister(&self.region);
         });
     }
 }
 
-fn attributes() -> ConnectAttributes {
+fn attributes(mtu: Mtu) -> ConnectAttributes {
     ConnectAttributes {
         access: Access::REMOTE_READ | Access::REMOTE_WRITE,
-        mtu: Mtu::B4096,
+        mtu,
         timeout: rackweave_base::Duration::from_secs(1),
         ..ConnectAttributes::default()
     }
 }
 
+fn manage<R>(nic: &dyn OurNic, act: impl FnOnce(&mut dyn ConnectionManager) -> R) -> R {
+    nic.with(|verbs| {
+        act(verbs
+            .connections()
+            .expect("our NIC has a connection manager"))
+    })
+}
+
 /// The next event of a connection.
-fn event(host: &Host, what: &str) -> Outcome<ConnectionEvent> {
-    wait_for(PATIENCE, || host.with(|node| node.nic.poll_connection()))
-        .ok_or_else(|| Failure::Timeout(what.to_owned()))
+fn event(nic: &dyn OurNic, what: &str) -> Outcome<ConnectionEvent> {
+    wait_for(PATIENCE, || {
+        manage(nic, |manager| manager.poll_connection())
+    })
+    .ok_or_else(|| Failure::Timeout(what.to_owned()))
 }
 
 fn unexpected<T>(event: &ConnectionEvent) -> Outcome<T> {
     Err(Failure::Wrong(format!("unexpected: {event:?}")))
 }
 
-fn established(host: &Host) -> Outcome<ConnectionId> {
-    match event(host, "the connection")? {
+fn established(nic: &dyn OurNic) -> Outcome<ConnectionId> {
+    match event(nic, "the connection")? {
         ConnectionEvent::Established { id, .. } => Ok(id),
         other => unexpected(&other),
     }
 }
 
-fn ended(host: &Host) -> Outcome {
-    match event(host, "the end of the connection")? {
+fn ended(nic: &dyn OurNic) -> Outcome {
+    match event(nic, "the end of the connection")? {
         ConnectionEvent::Disconnected { .. } => {}
         other => return unexpected(&other),
     }
-    match event(host, "the connection to be forgotten")? {
+    match event(nic, "the connection to be forgotten")? {
         ConnectionEvent::Closed { .. } => Ok(()),
         other => unexpected(&other),
     }
@@ -224,66 +238,81 @@ fn ended(host: &Host) -> Outcome {
 /// The output of a program in the guest, which must have succeeded.
 fn output(node: &mut GuestNode, job: u64) -> Outcome<String> {
     let ended = node.ask(&format!("wait {job} 30"))?;
-    let text = ended
-        .value("output")?
-        .replace("%20", " ")
-        .replace("%0a", "\n");
+    let text = ended.words("output")?;
     match ended.number("status")? {
         0 => Ok(text),
         status => Err(Failure::Wrong(format!("rping ended with {status}: {text}"))),
     }
 }
 
+/// Runs all of them; `label` distinguishes our NICs.
+pub fn run(suite: &mut Suite, label: &str, peers: &mut Peers<'_>) {
+    let tests: [(&str, fn(&mut Peers<'_>) -> Outcome); 3] = [
+        ("rping's client to ours", serves),
+        ("ours to rping's server", asks),
+        ("refused both ways", refused),
+    ];
+    for (name, test) in tests {
+        suite.run(&format!("{label} connects: {name}"), || test(peers));
+    }
+}
+
 /// rping's client connects to our server.
-pub fn serves(bench: &mut Bench<'_>) -> Outcome {
-    let host = bench.host;
-    let listens = host.with(|node| node.nic.listen(PORT, 4));
+fn serves(peers: &mut Peers<'_>) -> Outcome {
+    let nic = peers.nic;
+    let listens = manage(nic, |manager| manager.listen(PORT, 4));
     listens.map_err(|error| Failure::refused("listening", error))?;
     let rping = format!(
         "spawn rping -c -V -a {} -p {PORT} -C {ROUNDS} -S {LEN}",
-        host.ip()
+        nic.ip()
     );
-    let job = bench.node.ask(&rping)?.number("job")?;
-    let request = event(host, "a request")?;
+    let job = peers.node.ask(&rping)?.number("job")?;
+    let request = event(nic, "a request")?;
     let ConnectionEvent::Requested { id, from, .. } = request else {
         return unexpected(&request);
     };
-    expect_eq("the client", *from.ip(), guest::ip(bench.node.guest()))?;
-    let ping = Ping::make(host)?;
-    let accepted = host.with(|node| node.nic.accept(id, ping.qpn, &attributes(), &[]));
+    expect_eq("the client", *from.ip(), peers.address)?;
+    let ping = Ping::make(nic)?;
+    let accepted = manage(nic, |manager| {
+        manager.accept(id, ping.qpn, &attributes(peers.mtu), &[])
+    });
     accepted.map_err(|error| Failure::refused("accepting", error))?;
     // Before it is there, the client's first message waits.
     ping.receive()?;
-    established(host)?;
+    established(nic)?;
     for round in 0..ROUNDS {
         ping.serve().at(format!("round {round}"))?;
     }
-    ended(host)?;
-    host.with(|node| node.nic.unlisten(PORT));
-    output(bench.node, job).map(drop)
+    ended(nic)?;
+    manage(nic, |manager| manager.unlisten(PORT));
+    output(peers.node, job).map(drop)
 }
 
 /// Our client connects to rping's server.
-pub fn asks(bench: &mut Bench<'_>) -> Outcome {
-    let host = bench.host;
-    let to = SocketAddrV4::new(guest::ip(bench.node.guest()), PORT);
+fn asks(peers: &mut Peers<'_>) -> Outcome {
+    let nic = peers.nic;
+    let to = SocketAddrV4::new(peers.address, PORT);
     let rping = format!("spawn rping -s -V -P -a {} -p {PORT} -S {LEN}", to.ip());
-    let job = bench.node.ask(&rping)?.number("job")?;
+    let job = peers.node.ask(&rping)?.number("job")?;
     for connection in 0..2 {
         let place = format!("connection {connection}");
-        one_client(host, to).at(place)?;
+        one_client(nic, to, peers.mtu).at(place)?;
     }
     // The persistent server goes on until it is killed.
-    bench.node.ask(&format!("kill {job}")).map(drop)
+    peers.node.ask(&format!("kill {job}")).map(drop)
 }
 
-fn one_client(host: &Host, to: SocketAddrV4) -> Outcome {
-    let ping = Ping::make(host)?;
-    let connect = || host.with(|node| node.nic.connect(ping.qpn, to, &attributes(), &[]));
+fn one_client(nic: &dyn OurNic, to: SocketAddrV4, mtu: Mtu) -> Outcome {
+    let ping = Ping::make(nic)?;
+    let connect = || {
+        manage(nic, |manager| {
+            manager.connect(ping.qpn, to, &attributes(mtu), &[])
+        })
+    };
     // The server may not listen yet.
     let connected = wait_for(PATIENCE, || {
         connect().ok()?;
-        match event(host, "an answer") {
+        match event(nic, "an answer") {
             Ok(ConnectionEvent::Established { id, .. }) => Some(id),
             _ => {
                 std::thread::sleep(Duration::from_millis(50));
@@ -296,28 +325,30 @@ fn one_client(host: &Host, to: SocketAddrV4) -> Outcome {
     for round in 0..ROUNDS {
         ping.ask(round.into()).at(format!("round {round}"))?;
     }
-    let ends = host.with(|node| node.nic.disconnect(id));
+    let ends = manage(nic, |manager| manager.disconnect(id));
     ends.map_err(|error| Failure::refused("disconnecting", error))?;
-    ended(host)
+    ended(nic)
 }
 
 /// Connections to where nobody listens are refused, in both directions, and say so.
-pub fn refused(bench: &mut Bench<'_>) -> Outcome {
-    let host = bench.host;
-    let ping = Ping::make(host)?;
-    let to = SocketAddrV4::new(guest::ip(bench.node.guest()), PORT + 1);
-    let connects = host.with(|node| node.nic.connect(ping.qpn, to, &attributes(), &[]));
+fn refused(peers: &mut Peers<'_>) -> Outcome {
+    let nic = peers.nic;
+    let ping = Ping::make(nic)?;
+    let to = SocketAddrV4::new(peers.address, PORT + 1);
+    let connects = manage(nic, |manager| {
+        manager.connect(ping.qpn, to, &attributes(peers.mtu), &[])
+    });
     connects.map_err(|error| Failure::refused("connecting", error))?;
-    match event(host, "a refusal")? {
+    match event(nic, "a refusal")? {
         ConnectionEvent::Rejected { text, .. } => {
             expect_eq("the reason", &*text, "nobody listens there (reason 8)")?;
         }
         other => return unexpected(&other),
     }
-    let rping = format!("spawn rping -c -a {} -p {}", host.ip(), PORT + 1);
-    let job = bench.node.ask(&rping)?.number("job")?;
-    let ended = bench.node.ask(&format!("wait {job} 30"))?;
-    let text = ended.value("output")?;
+    let rping = format!("spawn rping -c -a {} -p {}", nic.ip(), PORT + 1);
+    let job = peers.node.ask(&rping)?.number("job")?;
+    let ended = peers.node.ask(&format!("wait {job} 30"))?;
+    let text = ended.words("output")?;
     expect(
         ended.number("status")? != 0 && text.contains("REJECTED"),
         || format!("rping should be refused: {text}"),

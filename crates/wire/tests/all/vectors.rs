@@ -2,10 +2,12 @@
 //!
 //! `rc-send`: `ibv_rc_pingpong` with messages of 3001 bytes, hence with three pad bytes;
 //! `rdma-write`, `rdma-read`: `ib_write_bw`, `ib_read_bw` with 3000 bytes; `atomic-*`:
-//! `ib_atomic_bw`. Every packet carries an ICRC that Linux accepted.
+//! `ib_atomic_bw`. `connection-manager`: the messages of `rping`, as client and as server, to this
+//! project's NIC. Every packet carries an ICRC that Linux accepted.
 
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
+use rackweave_wire::cm::{self, IpAddresses, Mad, Message, RejectReason};
 use rackweave_wire::{
     Aeth, Ecn, Extension, Headers, Opcode, ParseError, Reth, Rewrite, Syndrome, Verdict, Vlan,
     icrc, parse_bytes,
@@ -13,7 +15,7 @@ use rackweave_wire::{
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
-const CAPTURES: [(&str, usize, &[u8]); 5] = [
+const CAPTURES: [(&str, usize, &[u8]); 6] = [
     ("rc-send", 16, include_bytes!("../vectors/rc-send.pcap")),
     (
         "rdma-write",
@@ -30,6 +32,11 @@ const CAPTURES: [(&str, usize, &[u8]); 5] = [
         "atomic-compare-swap",
         10,
         include_bytes!("../vectors/atomic-compare-swap.pcap"),
+    ),
+    (
+        "connection-manager",
+        6,
+        include_bytes!("../vectors/connection-manager.pcap"),
     ),
 ];
 
@@ -350,4 +357,61 @@ fn a_udp_checksum_is_taken_only_if_it_is_right() {
             assert_eq!(icrc::compute(&elsewhere, &memory), None);
         }
     }
+}
+
+#[test]
+fn messages_of_the_connection_manager_are_those_that_were_sent() {
+    let messages = packets_of(CAPTURES[5].2).into_iter().map(|bytes| {
+        let packet = parse_bytes(bytes).unwrap();
+        let payload = packet.payload.as_slice().unwrap();
+        let mad = Mad::parse(payload).unwrap();
+        assert_eq!(mad.emit(), payload, "{mad:?}");
+        mad.message
+    });
+    let messages: Vec<Message> = messages.collect();
+    let [
+        Message::Req(request),
+        Message::Rtu(ready),
+        Message::Dreq(end),
+        Message::Rej(refusal),
+        Message::Rep(reply),
+        Message::Drep(ended),
+    ] = &messages[..]
+    else {
+        panic!("{messages:?}");
+    };
+    assert_eq!((request.local_id, request.qpn), (0xfc1d_efb3, Qpn(0x11)));
+    assert_eq!(request.psn, Psn::new(0xf0_f028));
+    assert_eq!(
+        (request.responder_resources, request.initiator_depth),
+        (1, 1)
+    );
+    assert_eq!(
+        (request.retries, request.rnr_retries, request.mtu),
+        (7, 7, 5)
+    );
+    assert_eq!(
+        (request.remote_response_timeout, request.path.ack_timeout),
+        (20, 19)
+    );
+    assert_eq!(cm::service_port(request.service_id), Some(7174));
+    let [guest, ours] = [1, 200].map(|last| Ipv4Addr::new(10, 78, 0, last).into());
+    let addresses = IpAddresses::parse(&request.private).unwrap();
+    assert_eq!((addresses.source, addresses.target), (guest, ours));
+    assert_eq!(cm::gid_address(request.path.local_gid), guest);
+    assert_eq!(cm::gid_address(request.path.remote_gid), ours);
+    assert_eq!(
+        (ready.local_id, ready.remote_id),
+        (0xfc1d_efb3, 0xc7d8_654e)
+    );
+    assert_eq!((end.local_id, end.remote_qpn), (0xfc1d_efb3, Qpn(2)));
+    assert_eq!((refusal.local_id, refusal.remote_id), (0, 0xc7d8_654f));
+    assert_eq!(refusal.reason, RejectReason::INVALID_SERVICE);
+    assert_eq!((reply.qpn, reply.psn), (Qpn(0x12), Psn::new(0x35_31f0)));
+    assert_eq!((reply.responder_resources, reply.initiator_depth), (16, 16));
+    assert_eq!((reply.ack_delay, reply.rnr_retries), (15, 7));
+    assert_eq!(
+        (ended.local_id, ended.remote_id),
+        (reply.local_id, reply.remote_id)
+    );
 }
