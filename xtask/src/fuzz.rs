@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` describes each.
-const TARGETS: [&str; 16] = [
+const TARGETS: [&str; 17] = [
     "parse",
     "nic",
     "nic_ops",
@@ -27,6 +27,7 @@ const TARGETS: [&str; 16] = [
     "index",
     "messaging",
     "ask",
+    "connections",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs reach no code that shorter ones do not.

@@ -9,7 +9,8 @@
 //! [`nvme()`] capsules to an NVMe-oF target, [`control()`] a stream of control messages,
 //! [`shared_memory()`] the segment of a link, the arena and the handover of a hostile process,
 //! [`index()`] queries to a switch that leads them, [`messaging()`] what a hostile peer writes into
-//! the memory of a messaging connection, [`ask()`] requests of a node to the controller.
+//! the memory of a messaging connection, [`ask()`] requests of a node to the controller,
+//! [`connections()`] what a program and its peer do with the connection manager.
 //!
 //! They also assert invariants:
 //!
@@ -31,6 +32,8 @@
 //!   one reason.
 //! - Whatever a node asks, every request has a reply, and nodes that it has nothing to do with keep
 //!   their memory and their connections.
+//! - A connection that was begun ends with one event, whatever its peer says, and nothing of it
+//!   stays.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -40,6 +43,7 @@
 
 mod ask;
 mod config;
+mod connections;
 mod control;
 mod fixture;
 mod handshake;
@@ -62,6 +66,7 @@ mod tree_node;
 
 pub use ask::ask;
 pub use config::config;
+pub use connections::connections;
 pub use control::control;
 pub use handshake::handshake;
 pub use index::index;
@@ -93,7 +98,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> fixture::Seed
 }
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     target("parse", parse, seeds::parse),
     target("nic", nic, seeds::nic),
     target("nic_ops", nic_ops, seeds::nic_ops),
@@ -110,4 +115,5 @@ pub const TARGETS: [Target; 16] = [
     target("index", index, index::seeds),
     target("messaging", messaging, messaging::seeds),
     target("ask", ask, ask::seeds),
+    target("connections", connections, connections::seeds),
 ];

@@ -1,5 +1,6 @@
-//! BTH opcodes of the reliable connection and unreliable datagram services (InfiniBand specification
-//! 1.4, 9.2.1, table 38), and that of the RoCEv2 congestion notification packet (annex A17.9.3).
+//! BTH opcodes of the reliable connection and unreliable datagram services (InfiniBand
+//! specification 1.4, 9.2.1, table 38), and that of the RoCEv2 congestion notification packet
+//! (annex A17.9.3).
 
 use crate::ExtensionKind;
 use core::fmt;

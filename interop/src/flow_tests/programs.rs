@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, arguments of both ends, and further ones of the client before the server's address.
-/// perftest connects by the connection manager (`-R`) and does not look at the processor's frequency
-/// (`-F`).
+/// perftest connects by the connection manager (`-R`) and does not look at the processor's
+/// frequency (`-F`).
 const PROGRAMS: [(&str, &str, &str); 7] = [
     ("rping", "-V -C 50 -S 9001", "-c -a"),
     ("ib_send_bw", "-R -F -n 100 -s 65536 -m 4096", ""),

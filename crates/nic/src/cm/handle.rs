@@ -15,6 +15,9 @@ use std::net::{IpAddr, SocketAddrV4};
 const OF_REQ: u8 = 0;
 const OF_REP: u8 = 1;
 
+/// The longest time that an MRA gives a peer, as an exponent: 69 s. It may ask for hours.
+const SERVICE_TIMEOUT_MAX: u8 = 24;
+
 /// The transport service of reliable connections.
 const RELIABLE_CONNECTION: u8 = 0;
 
@@ -66,7 +69,10 @@ impl Machine {
         };
         if let Some(id) = self.stale(from, request) {
             refuse(self, RejectReason::STALE_CONNECTION);
-            return self.end(now, id);
+            return match self.connections[&id].state {
+                State::RepSent => self.abandon(id, RejectReason::STALE_CONNECTION, &[]),
+                _ => self.end(now, id),
+            };
         }
         match self.admit(from, request, transaction) {
             Ok(()) => {}
@@ -152,7 +158,7 @@ impl Machine {
             _ => return,
         };
         if connection.peer.ip == from.ip && connection.state == expected {
-            let until = now + time(extension.service_timeout);
+            let until = now + time(extension.service_timeout.min(SERVICE_TIMEOUT_MAX));
             self.set_deadline(extension.remote_id, Some(until));
         }
     }
@@ -168,14 +174,16 @@ impl Machine {
         if connection.state == State::RepSent && !names.contains(&refusal.local_id) {
             return None;
         }
-        let connection = self.remove(refusal.remote_id)?;
-        let id = ConnectionId(refusal.remote_id);
-        self.events
-            .push_back(rejected(id, refusal.reason, &refusal.private));
-        let qpn = connection
-            .qpn
-            .filter(|_| connection.state == State::RepSent);
-        qpn.map(Action::Fail)
+        self.abandon(refusal.remote_id, refusal.reason, &refusal.private)
+    }
+
+    /// There is no connection: the peer has refused it, or has forgotten its request.
+    fn abandon(&mut self, id: u32, reason: RejectReason, private: &[u8]) -> Option<Action> {
+        let connection = self.remove(id)?;
+        let id = ConnectionId(id);
+        self.events.push_back(rejected(id, reason, private));
+        let is_ready = connection.state == State::RepSent;
+        connection.qpn.filter(|_| is_ready).map(Action::Fail)
     }
 
     fn handle_reply(&mut self, from: From, reply: &Rep, transaction: u64) -> Option<Action> {

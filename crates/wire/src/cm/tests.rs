@@ -53,7 +53,8 @@ fn a_request_as_the_table_lays_it_out() {
     #[rustfmt::skip]
     let expected = [
         // MAD: version, class, class version, method; status; transaction; attribute
-        1, 7, 2, 3, 0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0x10, 0, 0, 0, 0, 0, 0,
+        1, 7, 2, 3, 0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+        0, 0x10, 0, 0, 0, 0, 0, 0,
         1, 2, 3, 4, 0, 0, 0, 0, // local id
         0, 0, 0, 0, 0x01, 0x06, 0x1c, 0x06, // service: RDMA CM, TCP, port 7174
         0x50, 0x54, 0, 0xff, 0xfe, 0x77, 0, 1, // GUID
