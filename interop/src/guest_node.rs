@@ -156,7 +156,7 @@ mod tests {
         let error = answer.number("gid").unwrap_err().to_string();
         assert_eq!(
             error,
-            "guest 1 answered `qp 1 1` with `ok qpn=17 va=0x20 gid=a`"
+            "guest 1 answered `qp 1 1` with `ok qpn=17 va=0x20 gid=a text=4f4b0a none=`"
         );
     }
 
