@@ -182,6 +182,11 @@ fn ask() {
     check("ask");
 }
 
+#[test]
+fn connections() {
+    check("connections");
+}
+
 /// The corpora contain their initial inputs, so that they can be recreated from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {
