@@ -209,7 +209,7 @@ fn every_flipped_bit_that_is_covered_is_detected() {
             );
         }
     }
-    assert_eq!(opcodes.len(), 14);
+    assert_eq!(opcodes.len(), 15);
 }
 
 /// The WRITE fragment into which a switch turns a fragment of a READ response.
