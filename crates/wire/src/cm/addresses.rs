@@ -32,7 +32,7 @@ pub const fn gid(address: IpAddr) -> [u8; 16] {
 
 /// The address of a GID.
 pub const fn gid_address(gid: [u8; 16]) -> IpAddr {
-    Ipv6Addr::from_octets(gid).to_canonical()
+    Ipv6Addr::from_bits(u128::from_be_bytes(gid)).to_canonical()
 }
 
 /// What RDMA CM puts in front of the private data of a request (A11.4.4).

@@ -88,10 +88,6 @@ pub struct Mad {
 
 /// A message of the connection manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is handled at a time, and none is kept"
-)]
 pub enum Message {
     /// The active side asks for a connection.
     Req(Req),
