@@ -12,7 +12,7 @@ use rackweave_wire::arp::ArpFrame;
 use rackweave_wire::cm::{HEADER_LEN, IpAddresses, MAD_LEN, Mad, Message, service_id};
 use rackweave_wire::deth::QKEY_MANAGEMENT;
 use rackweave_wire::{Bth, Deth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, icrc};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 
 const OURS: Host = host(1);
@@ -32,7 +32,7 @@ struct Fixture {
     seen: Vec<u32>,
     requested: Vec<ConnectionId>,
     /// Connections that this side has asked for or accepted, and those that have not ended.
-    begun: BTreeSet<ConnectionId>,
+    begun: BTreeMap<ConnectionId, Qpn>,
     established: BTreeSet<ConnectionId>,
 }
 
@@ -69,7 +69,7 @@ impl Fixture {
             qps,
             seen: vec![0],
             requested: Vec::new(),
-            begun: BTreeSet::new(),
+            begun: BTreeMap::new(),
             established: BTreeSet::new(),
         }
     }
@@ -81,14 +81,14 @@ impl Fixture {
                 let qpn = self.qps[input.below(3)?];
                 let to = SocketAddrV4::new(PEER.ip, PORT);
                 let asked = self.nic.connect(qpn, to, &attributes, b"ask");
-                self.begun.extend(asked);
+                self.begun.extend(asked.map(|id| (id, qpn)));
             }
             1 => {
                 let qpn = self.qps[input.below(3)?];
                 if let Some(&id) = self.requested.last()
                     && self.nic.accept(id, qpn, &attributes, &[]).is_ok()
                 {
-                    self.begun.insert(id);
+                    self.begun.insert(id, qpn);
                 }
             }
             2 => {
@@ -183,10 +183,8 @@ impl Fixture {
         }
         for qpn in self.qps {
             let is_ready = self.nic.qp_state(qpn) == Some(QpState::ReadyToSend);
-            assert!(
-                !is_ready || !self.begun.is_empty(),
-                "{qpn} has no connection"
-            );
+            let is_begun = self.begun.values().any(|&of| of == qpn);
+            assert!(!is_ready || is_begun, "{qpn} has no connection");
         }
     }
 
@@ -219,7 +217,7 @@ impl Fixture {
         match event {
             ConnectionEvent::Requested { id, .. } => self.requested.push(*id),
             ConnectionEvent::Established { id, .. } => {
-                assert!(self.begun.contains(id), "{event:?}");
+                assert!(self.begun.contains_key(id), "{event:?}");
                 assert!(self.established.insert(*id), "{event:?} again");
             }
             ConnectionEvent::Disconnected { id } => {
@@ -233,7 +231,7 @@ impl Fixture {
             | ConnectionEvent::Closed { id } => {
                 assert!(!self.established.contains(id), "{event:?}");
                 assert!(
-                    self.begun.remove(id),
+                    self.begun.remove(id).is_some(),
                     "{event:?} of a connection that has ended"
                 );
             }

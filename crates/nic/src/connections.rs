@@ -1,17 +1,17 @@
 //! The implementation of [`ConnectionManager`] for the soft NIC: messages on queue pair 1, and what
 //! they do with other queue pairs.
 
-use crate::cm::{self, Action, Asked, Connection, Machine, State};
+use crate::cm::{self, Action, Connection, Machine, State};
 use crate::datagrams::Ports;
 use crate::nic::check_is_right;
-use crate::received::Received;
+use crate::received::{Network, Received};
 use crate::{DropReason, Nic};
 use rackweave_base::packet::Payload;
 use rackweave_base::{Duration, Instant, MacAddr, Packet, Psn, Qpn};
 use rackweave_verbs::{
     ACCEPT_PRIVATE_MAX, ConnectAttributes, ConnectError, ConnectionEvent, ConnectionId,
-    ConnectionManager, Mtu, QpModify, QpState, REJECT_PRIVATE_MAX, REQUEST_PRIVATE_MAX,
-    ReceiveSide, SendSide, Verbs,
+    ConnectionManager, QpModify, QpState, REJECT_PRIVATE_MAX, REQUEST_PRIVATE_MAX, ReceiveSide,
+    SendSide, Verbs,
 };
 use rackweave_wire::bth::PKEY_DEFAULT;
 use rackweave_wire::cm::{
@@ -40,6 +40,7 @@ impl Nic {
     pub(crate) fn dispatch_management(
         &mut self,
         now: Instant,
+        network: Network,
         headers: &Received,
         packet: &Packet,
     ) -> Result<(), DropReason> {
@@ -52,6 +53,9 @@ impl Nic {
         if headers.bth.target_qp != MANAGEMENT_QP {
             return Err(DropReason::UnknownQp);
         }
+        if !self.core.cables.admits(network.source) {
+            return Err(DropReason::NotFromPeer);
+        }
         if self.core.config.check && !check_is_right(&self.core, packet) {
             self.core.counters.rx_icrc_encapsulated += 1;
             return Err(DropReason::BadIcrc);
@@ -63,8 +67,8 @@ impl Nic {
         let bytes = bytes.ok_or(DropReason::PayloadGone)?;
         let mad = Mad::parse(&bytes).map_err(|_| DropReason::BadManagement)?;
         let all = Headers::of(packet).expect("it was parsed before");
-        let from = cm::From {
-            ip: all.ipv4.source,
+        let from = cm::Sender {
+            ip: network.source,
             mac: all.ethernet.source,
         };
         let action = machine.handle(now, from, &mad);
@@ -296,11 +300,7 @@ impl ConnectionManager for Nic {
         self.prepare(qpn, private, REQUEST_PRIVATE_MAX)?;
         let psn = Psn::new(self.keys.next_u32());
         let request = self.request((qpn, psn), to, attributes, private);
-        let asked = Asked {
-            qpn,
-            attributes: *attributes,
-        };
-        Ok(self.manager().connect(*to.ip(), asked, request))
+        Ok(self.manager().connect(*to.ip(), attributes, request))
     }
 
     fn accept(
@@ -376,4 +376,3 @@ impl ConnectionManager for Nic {
 
 const _: () = assert!(MAD_LEN <= rackweave_base::packet::PAYLOAD_MAX);
 const _: () = assert!(REQUEST_PRIVATE_MAX + IpAddresses::LEN == REQ_PRIVATE);
-const _: () = assert!(Mtu::ALL.len() == 5);

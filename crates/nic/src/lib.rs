@@ -10,8 +10,8 @@
 //! meaning of the bytes that it moves. Nothing is allocated per packet, and every table and queue
 //! has a bound given in [`NicConfig`].
 //!
-//! Queue pairs are connected by whoever knows both ends, or by the connection manager (`cm`), whose
-//! messages the NIC itself sends and receives on queue pair 1.
+//! Queue pairs are connected by a controller that knows both ends, or by the connection manager
+//! (`cm`), whose messages the NIC itself sends and receives on queue pair 1.
 //!
 //! Where peers are foreign, [`Neighbours`] works beside the NIC and speaks ARP. A NIC on which a
 //! UDP port is bound (`datagrams`) speaks ARP itself.

@@ -107,7 +107,7 @@ impl Nic {
             return Err(DropReason::BadPartition);
         }
         let Some(qp) = qps.get_mut(headers.bth.target_qp) else {
-            return self.dispatch_management(now, headers, packet);
+            return self.dispatch_management(now, network, headers, packet);
         };
         if !qp.receives() {
             return Err(DropReason::BadState);

@@ -197,7 +197,7 @@ pub trait ConnectionManager {
     /// If the request no longer waits, or the data is too large.
     fn reject(&mut self, id: ConnectionId, private: &[u8]) -> Result<(), ConnectError>;
 
-    /// Ends a connection: its queue pair enters the Error state, and the peer is told.
+    /// Ends a connection: its queue pair enters the Error state, and a DREQ is sent to the peer.
     ///
     /// # Errors
     /// If it is not established.

@@ -56,14 +56,7 @@ impl<'a> Ours<'a> {
             receive_max: QUEUE,
             segments_max: 1,
         };
-        let pd = nic.pd();
-        let (cq, qpn) = nic.with(|verbs| {
-            let cq = verbs.create_cq(2 * QUEUE);
-            let cq = cq.map_err(|error| Failure::refused("our completion queue", error))?;
-            let qpn = verbs.create_qp(pd, cq, cq, capabilities);
-            let qpn = qpn.map_err(|error| Failure::refused("our queue pair", error))?;
-            Ok((cq, qpn))
-        })?;
+        let (cq, qpn) = nic.queue_pair(capabilities)?;
         Ok(Self {
             nic,
             region,

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use rackweave_base::{Memory, Psn, Qpn};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_verbs::{Access, PdId, Region, Verbs};
+use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
 use std::net::Ipv4Addr;
 
 /// A queue pair, and the PSN of its first request.
@@ -46,6 +46,17 @@ impl dyn OurNic + '_ {
             }
         });
         result.expect("the NIC is in this process")
+    }
+
+    /// A queue pair and its completion queue.
+    pub fn queue_pair(&self, capabilities: QpCapabilities) -> Outcome<(CqId, Qpn)> {
+        self.with(|verbs| {
+            let cq = verbs.create_cq(capabilities.send_max + capabilities.receive_max);
+            let cq = cq.map_err(|error| Failure::refused("our completion queue", error))?;
+            let qpn = verbs.create_qp(self.pd(), cq, cq, capabilities);
+            let qpn = qpn.map_err(|error| Failure::refused("our queue pair", error))?;
+            Ok((cq, qpn))
+        })
     }
 
     /// A region of `len` zero bytes.

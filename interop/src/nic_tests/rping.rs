@@ -68,13 +68,7 @@ struct Buffer {
 impl<'a> Ping<'a> {
     fn make(nic: &'a dyn OurNic) -> Outcome<Self> {
         let region = nic.region(REGION_LEN, Access::all())?;
-        let (cq, qpn) = nic.with(|verbs| {
-            let cq = verbs.create_cq(64);
-            let cq = cq.map_err(|error| Failure::refused("our completion queue", error))?;
-            let qpn = verbs.create_qp(nic.pd(), cq, cq, QpCapabilities::default());
-            let qpn = qpn.map_err(|error| Failure::refused("our queue pair", error))?;
-            Ok((cq, qpn))
-        })?;
+        let (cq, qpn) = nic.queue_pair(QpCapabilities::default())?;
         Ok(Self {
             nic,
             region,

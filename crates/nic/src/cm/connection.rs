@@ -1,6 +1,6 @@
 //! One connection.
 
-use super::From;
+use super::Sender;
 use rackweave_base::{Instant, MacAddr, Psn, Qpn};
 use rackweave_verbs::{ConnectAttributes, Mtu, Peer, ReceiveSide, SendSide};
 use rackweave_wire::cm::{Message, Rep, Req, Rtu};
@@ -29,17 +29,10 @@ pub(crate) enum State {
     Refused,
 }
 
-/// What this side asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) qpn: Qpn,
-    pub(crate) attributes: ConnectAttributes,
-}
-
 /// What the peer has said of its side, in a REQ or a REP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
-    /// That of this side's first request.
+    /// The PSN of this side's first request.
     pub(crate) psn: Psn,
     pub(crate) mtu: Mtu,
     /// Maximum READs in flight from the peer, and towards it.
@@ -52,7 +45,7 @@ pub(crate) struct Accepted {
 /// A connection.
 pub(crate) struct Connection {
     pub(crate) state: State,
-    pub(crate) peer: From,
+    pub(crate) peer: Sender,
     pub(crate) remote_id: u32,
     pub(crate) remote_qpn: Qpn,
     /// The queue pair of this side, once there is one.
@@ -78,22 +71,22 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Of this side's request.
-    pub(super) fn asking(to: Ipv4Addr, asked: Asked, request: &Req, id: u32) -> Self {
+    pub(super) fn asking(to: Ipv4Addr, attributes: &ConnectAttributes, request: &Req) -> Self {
         Self {
             state: State::ReqSent,
-            peer: From {
+            peer: Sender {
                 ip: to,
                 mac: MacAddr([0; 6]),
             },
             remote_id: 0,
             remote_qpn: Qpn(0),
-            qpn: Some(asked.qpn),
-            attributes: asked.attributes,
+            qpn: Some(request.qpn),
+            attributes: *attributes,
             psn: request.psn,
             accepted: None,
             repeat_exponent: 0,
             port: 0,
-            transaction: u64::from(id) << 32 | u64::from(request.qpn.0),
+            transaction: u64::from(request.local_id) << 32 | u64::from(request.qpn.0),
             private: Vec::new(),
             message: None,
             repeats: 0,
@@ -102,7 +95,13 @@ impl Connection {
     }
 
     /// Of a peer's request.
-    pub(super) fn asked(from: From, request: &Req, mtu: Mtu, port: u16, transaction: u64) -> Self {
+    pub(super) fn asked(
+        from: Sender,
+        request: &Req,
+        mtu: Mtu,
+        port: u16,
+        transaction: u64,
+    ) -> Self {
         Self {
             state: State::ReqReceived,
             peer: from,
@@ -130,7 +129,7 @@ impl Connection {
     }
 
     /// Takes what the peer's acceptance says.
-    pub(super) fn take_reply(&mut self, from: From, reply: &Rep) {
+    pub(super) fn take_reply(&mut self, from: Sender, reply: &Rep) {
         self.peer = from;
         self.remote_id = reply.local_id;
         self.remote_qpn = reply.qpn;

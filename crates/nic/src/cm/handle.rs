@@ -1,7 +1,7 @@
 //! What a received message does.
 
 use super::{
-    Action, Connection, ConnectionEvent, ConnectionId, From, Machine, SERVICE_TIMEOUT, State,
+    Action, Connection, ConnectionEvent, ConnectionId, Machine, SERVICE_TIMEOUT, Sender, State,
     rejected, rejection, time,
 };
 use rackweave_base::Instant;
@@ -12,8 +12,8 @@ use rackweave_wire::cm::{
 use std::net::{IpAddr, SocketAddrV4};
 
 /// Numbers for messages in a REJ or MRA.
-const OF_REQ: u8 = 0;
-const OF_REP: u8 = 1;
+pub(super) const OF_REQ: u8 = 0;
+pub(super) const OF_REP: u8 = 1;
 
 /// The longest time that an MRA gives a peer, as an exponent: 69 s. It may ask for hours.
 const SERVICE_TIMEOUT_MAX: u8 = 24;
@@ -23,7 +23,7 @@ const RELIABLE_CONNECTION: u8 = 0;
 
 impl Machine {
     /// Handles a message.
-    pub(crate) fn handle(&mut self, now: Instant, from: From, mad: &Mad) -> Option<Action> {
+    pub(crate) fn handle(&mut self, now: Instant, from: Sender, mad: &Mad) -> Option<Action> {
         let transaction = mad.transaction;
         match &mad.message {
             Message::Req(request) => self.handle_request(now, from, request, transaction),
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// The connection of a message that names both sides' numbers.
-    fn find(&mut self, from: From, local_id: u32, remote_id: u32) -> Option<&mut Connection> {
+    fn find(&mut self, from: Sender, local_id: u32, remote_id: u32) -> Option<&mut Connection> {
         let connection = self.connections.get_mut(&local_id)?;
         let is_right = connection.peer.ip == from.ip && connection.remote_id == remote_id;
         is_right.then_some(connection)
@@ -55,7 +55,7 @@ impl Machine {
     fn handle_request(
         &mut self,
         now: Instant,
-        from: From,
+        from: Sender,
         request: &Req,
         transaction: u64,
     ) -> Option<Action> {
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// The answer was lost, or is not given yet.
-    fn handle_repeated_request(&mut self, from: From, id: u32, transaction: u64) {
+    fn handle_repeated_request(&mut self, from: Sender, id: u32, transaction: u64) {
         let connection = &self.connections[&id];
         match connection.state {
             State::ReqReceived => {
@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// The connection that the peer's queue pair has here, and has forgotten.
-    fn stale(&self, from: From, request: &Req) -> Option<u32> {
+    fn stale(&self, from: Sender, request: &Req) -> Option<u32> {
         let mut all = self.connections.iter();
         let stale = all.find(|(_, connection)| {
             let is_up = matches!(connection.state, State::RepSent | State::Established);
@@ -109,7 +109,7 @@ impl Machine {
         stale.map(|(&id, _)| id)
     }
 
-    fn admit(&mut self, from: From, request: &Req, transaction: u64) -> Result<(), RejectReason> {
+    fn admit(&mut self, from: Sender, request: &Req, transaction: u64) -> Result<(), RejectReason> {
         if request.transport != RELIABLE_CONNECTION {
             return Err(RejectReason::INVALID_TRANSPORT);
         }
@@ -148,7 +148,7 @@ impl Machine {
     }
 
     /// The peer needs more time.
-    fn handle_extension(&mut self, now: Instant, from: From, extension: &Mra) {
+    fn handle_extension(&mut self, now: Instant, from: Sender, extension: &Mra) {
         let Some(connection) = self.connections.get(&extension.remote_id) else {
             return;
         };
@@ -163,7 +163,7 @@ impl Machine {
         }
     }
 
-    fn handle_refusal(&mut self, from: From, refusal: &Rej) -> Option<Action> {
+    fn handle_refusal(&mut self, from: Sender, refusal: &Rej) -> Option<Action> {
         let connection = self.connections.get(&refusal.remote_id)?;
         let is_waiting = matches!(connection.state, State::ReqSent | State::RepSent);
         if connection.peer.ip != from.ip || !is_waiting {
@@ -186,7 +186,7 @@ impl Machine {
         connection.qpn.filter(|_| is_ready).map(Action::Fail)
     }
 
-    fn handle_reply(&mut self, from: From, reply: &Rep, transaction: u64) -> Option<Action> {
+    fn handle_reply(&mut self, from: Sender, reply: &Rep, transaction: u64) -> Option<Action> {
         let id = reply.remote_id;
         let connection = self.connections.get_mut(&id);
         let Some(connection) = connection.filter(|connection| connection.peer.ip == from.ip) else {
@@ -210,7 +210,7 @@ impl Machine {
         }
     }
 
-    fn handle_ready(&mut self, from: From, ready: &Rtu) {
+    fn handle_ready(&mut self, from: Sender, ready: &Rtu) {
         let connection = self.find(from, ready.remote_id, ready.local_id);
         if connection.is_some_and(|connection| connection.state == State::RepSent) {
             self.establish(ready.remote_id);
@@ -228,7 +228,7 @@ impl Machine {
     fn handle_disconnect(
         &mut self,
         now: Instant,
-        from: From,
+        from: Sender,
         request: &Dreq,
         transaction: u64,
     ) -> Option<Action> {
@@ -266,7 +266,7 @@ impl Machine {
         qpn.map(Action::Fail)
     }
 
-    fn handle_disconnected(&mut self, now: Instant, from: From, reply: &Drep) {
+    fn handle_disconnected(&mut self, now: Instant, from: Sender, reply: &Drep) {
         let connection = self.find(from, reply.remote_id, reply.local_id);
         if connection.is_some_and(|connection| connection.state == State::DreqSent) {
             self.wait_out(now, reply.remote_id);

@@ -12,10 +12,11 @@
 mod connection;
 mod handle;
 
-pub(crate) use connection::{Asked, Connection, State};
+pub(crate) use connection::{Connection, State};
+use handle::{OF_REP, OF_REQ};
 
 use rackweave_base::{Duration, Instant, MacAddr, Qpn};
-use rackweave_verbs::{ConnectionEvent, ConnectionId};
+use rackweave_verbs::{ConnectAttributes, ConnectionEvent, ConnectionId};
 use rackweave_wire::cm::{
     Dreq, Mad, Message, REJ_INFO_MAX, REJ_PRIVATE, Rej, RejectReason, Rep, Req,
 };
@@ -81,7 +82,7 @@ pub(crate) struct Outgoing {
 
 /// Where a message came from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
+pub(crate) struct Sender {
     pub(crate) ip: Ipv4Addr,
     pub(crate) mac: MacAddr,
 }
@@ -131,10 +132,15 @@ impl Machine {
     }
 
     /// Asks a peer for a connection. The request gets the connection's number.
-    pub(crate) fn connect(&mut self, to: Ipv4Addr, asked: Asked, mut request: Req) -> ConnectionId {
+    pub(crate) fn connect(
+        &mut self,
+        to: Ipv4Addr,
+        attributes: &ConnectAttributes,
+        mut request: Req,
+    ) -> ConnectionId {
         let id = self.new_id();
         request.local_id = id;
-        let connection = Connection::asking(to, asked, &request, id);
+        let connection = Connection::asking(to, attributes, &request);
         self.connections.insert(id, connection);
         self.begin(id, State::ReqSent, Message::Req(request));
         ConnectionId(id)
@@ -158,7 +164,8 @@ impl Machine {
         let is_own = connection.state == State::ReqSent;
         let (to, transaction) = (connection.peer.ip, connection.transaction);
         let ids = (id.0, connection.remote_id);
-        let rejection = rejection(ids, u8::from(is_own), reason, private);
+        let of = if is_own { OF_REP } else { OF_REQ };
+        let rejection = rejection(ids, of, reason, private);
         if !is_own {
             return self.begin(id.0, State::Refused, rejection);
         }
@@ -181,7 +188,7 @@ impl Machine {
             .push_back(ConnectionEvent::Established { id, private });
     }
 
-    /// Ends a connection that is established, or that its peer has not yet seen to be.
+    /// Ends an established connection.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) -> Option<Action> {
         let connection = self.connections.get_mut(&id.0)?;
         let request = Dreq {
@@ -256,17 +263,15 @@ impl Machine {
             return None;
         }
         let connection = self.remove(id)?;
-        let message = u8::from(connection.state == State::RepSent);
+        let is_accepted = connection.state == State::RepSent;
+        let of = if is_accepted { OF_REP } else { OF_REQ };
         let ids = (id, connection.remote_id);
-        let rejection = rejection(ids, message, RejectReason::TIMEOUT, &[]);
+        let rejection = rejection(ids, of, RejectReason::TIMEOUT, &[]);
         self.send(connection.peer.ip, connection.transaction, rejection);
         let id = ConnectionId(id);
         self.events.push_back(ConnectionEvent::Unreachable { id });
         // Only an acceptance has made the queue pair ready.
-        let qpn = connection
-            .qpn
-            .filter(|_| connection.state == State::RepSent);
-        qpn.map(Action::Fail)
+        connection.qpn.filter(|_| is_accepted).map(Action::Fail)
     }
 
     fn new_id(&mut self) -> u32 {

@@ -13,6 +13,14 @@ impl Body {
         Self([0; LEN])
     }
 
+    /// With the numbers of a connection, its sender's first, which most messages begin with.
+    pub(super) fn with_ids(local: u32, remote: u32) -> Self {
+        let mut body = Self::new();
+        body.set(0, local.to_be_bytes());
+        body.set(4, remote.to_be_bytes());
+        body
+    }
+
     /// `N` bytes.
     pub(super) fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         *self.0[at..].first_chunk().expect("offsets are constants")

@@ -43,9 +43,7 @@ impl Rej {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
+        let mut body = Body::with_ids(self.local_id, self.remote_id);
         body.set_bits(8, 6, 2, self.message);
         body.set_bits(9, 1, 7, self.info_len);
         body.set(10, self.reason.0.to_be_bytes());
@@ -76,9 +74,7 @@ impl Dreq {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
+        let mut body = Body::with_ids(self.local_id, self.remote_id);
         body.set_u24(8, self.remote_qpn.0);
         body
     }
@@ -102,9 +98,6 @@ impl Drep {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
-        body
+        Body::with_ids(self.local_id, self.remote_id)
     }
 }

@@ -179,9 +179,7 @@ impl Mra {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
+        let mut body = Body::with_ids(self.local_id, self.remote_id);
         body.set_bits(8, 6, 2, self.message);
         body.set_bits(9, 3, 5, self.service_timeout);
         body
@@ -242,9 +240,7 @@ impl Rep {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
+        let mut body = Body::with_ids(self.local_id, self.remote_id);
         body.set(8, self.qkey.to_be_bytes());
         body.set_u24(12, self.qpn.0);
         body.set_u24(20, self.psn.get());
@@ -279,9 +275,6 @@ impl Rtu {
     }
 
     pub(super) fn emit(&self) -> Body {
-        let mut body = Body::new();
-        body.set(0, self.local_id.to_be_bytes());
-        body.set(4, self.remote_id.to_be_bytes());
-        body
+        Body::with_ids(self.local_id, self.remote_id)
     }
 }
