@@ -108,7 +108,7 @@ impl Fixture {
             }
             5 => {
                 let wait = Duration::from_millis(50 * u64::from(input.byte()?));
-                self.now = self.now + wait;
+                self.now += wait;
                 self.nic.handle_timeout(self.now);
             }
             6 => {

@@ -241,14 +241,10 @@ fn output(node: &mut GuestNode, job: u64) -> Outcome<String> {
 
 /// Runs all of them; `label` distinguishes our NICs.
 pub fn run(suite: &mut Suite, label: &str, peers: &mut Peers<'_>) {
-    let tests: [(&str, fn(&mut Peers<'_>) -> Outcome); 3] = [
-        ("rping's client to ours", serves),
-        ("ours to rping's server", asks),
-        ("refused both ways", refused),
-    ];
-    for (name, test) in tests {
-        suite.run(&format!("{label} connects: {name}"), || test(peers));
-    }
+    let name = |test| format!("{label} connects: {test}");
+    suite.run(&name("rping's client to ours"), || serves(peers));
+    suite.run(&name("ours to rping's server"), || asks(peers));
+    suite.run(&name("refused both ways"), || refused(peers));
 }
 
 /// rping's client connects to our server.
